@@ -1,0 +1,45 @@
+"""Errors and warnings of the package.
+
+Every message names the argument, the rule, what was passed (never a data
+value) and the remedy.
+"""
+
+
+class DPBinAggError(Exception):
+    """Base class of all errors raised on purpose by this package."""
+
+
+class DomainError(DPBinAggError):
+    """Public bounds or levels are missing, malformed or cannot be used."""
+
+
+class FormulaError(DPBinAggError):
+    """The formula cannot be understood from public facts alone."""
+
+
+class BudgetError(DPBinAggError):
+    """The privacy budget is malformed or exhausted."""
+
+
+class ReleaseError(DPBinAggError, ValueError):
+    """A release, or a folder that should hold one, cannot be used."""
+
+
+class DataError(DPBinAggError, ValueError):
+    """The table does not fit the formula and the domain."""
+
+
+class NotReleasedError(DPBinAggError, AttributeError):
+    """A quantity that would need the records and was not released."""
+
+
+class DPBinAggWarning(UserWarning):
+    """Base class of all warnings raised on purpose by this package."""
+
+
+class IdentificationWarning(DPBinAggWarning):
+    """The release identifies the model weakly or not at all."""
+
+
+class PrivacyWarning(DPBinAggWarning):
+    """The release protects less than its settings suggest."""
