@@ -1,0 +1,1 @@
+"""Differentially private linear regression that shows its work."""
