@@ -1,0 +1,171 @@
+"""How a total mu is divided over the components of a release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from dpbinagg.accounting._numbers import as_nonnegative, as_positive, sqrt_down, sum_of_squares
+from dpbinagg.accounting.gdp import compose
+from dpbinagg.errors import BudgetError
+
+__all__ = ["COMPONENTS", "DEFAULT_SHARES", "Allocation", "Budget", "Neighbours", "per_record_mu"]
+
+Neighbours = Literal["add-remove", "replace"]
+
+COMPONENTS = ("ranges", "partition", "count", "sum_x", "sum_y", "moments", "scores")
+
+DEFAULT_SHARES: Mapping[str, float] = MappingProxyType(
+    {
+        "ranges": 0.10,
+        "partition": 0.02,
+        "count": 0.03,
+        "sum_x": 0.025,
+        "sum_y": 0.025,
+        "moments": 0.30,
+        "scores": 0.50,
+    }
+)
+"""The package default, as shares of mu squared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The absolute mu of each component; zero means that the component is off.
+
+    Made by `Budget.split`; its parts compose to the total that was split, never to more.
+    """
+
+    ranges: float
+    partition: float
+    count: float
+    sum_x: float
+    sum_y: float
+    moments: float
+    scores: float
+
+    def __post_init__(self) -> None:
+        _check_fields(self)
+
+    @property
+    def total(self) -> float:
+        """The composition of the parts, `sqrt(sum mu_i^2)`, rounded up."""
+        return compose(*self.as_dict().values())
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the mu of every component by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Relative mu's of the components of a release, as in the paper's 1 : 3 : 3 : 3.
+
+    A component that is not named keeps the package default (`DEFAULT_SHARES` holds its
+    square); zero switches a component off, and what it would have used goes to the rest.
+    The numbers are relative mu's, not shares of mu squared: twice the number is half the noise.
+
+    Parameters
+    ----------
+    ranges : float
+        Working ranges of numeric variables and the response.
+    partition : float
+        PrivTree.
+    count, sum_x, sum_y : float
+        Per bin: the count, the sums of the design columns, the sum of the response.
+    moments : float
+        The matrix of second moments.
+    scores : float
+        Residual scores of the refinement.
+    """
+
+    ranges: float = math.sqrt(DEFAULT_SHARES["ranges"])
+    partition: float = math.sqrt(DEFAULT_SHARES["partition"])
+    count: float = math.sqrt(DEFAULT_SHARES["count"])
+    sum_x: float = math.sqrt(DEFAULT_SHARES["sum_x"])
+    sum_y: float = math.sqrt(DEFAULT_SHARES["sum_y"])
+    moments: float = math.sqrt(DEFAULT_SHARES["moments"])
+    scores: float = math.sqrt(DEFAULT_SHARES["scores"])
+
+    def __post_init__(self) -> None:
+        _check_fields(self)
+        if not any(self.as_dict().values()):
+            raise BudgetError(
+                "Budget must have at least one component above zero; all were zero. "
+                "Budget() is the default and Budget.paper() the published split."
+            )
+        if (self.sum_x > 0.0 or self.sum_y > 0.0) and self.count == 0.0:
+            raise BudgetError(
+                "Budget.count must be greater than zero when sum_x or sum_y is: the sums of a bin "
+                "are of no use without its count. Set count, or set sum_x=0 and sum_y=0."
+            )
+
+    @classmethod
+    def paper(cls) -> Budget:
+        """Return the published split: partition 1, count 3, sum_x 3, sum_y 3, nothing else."""
+        return cls(
+            ranges=0.0, partition=1.0, count=3.0, sum_x=3.0, sum_y=3.0, moments=0.0, scores=0.0
+        )
+
+    def split(self, mu_total: float) -> Allocation:
+        """Return the mu of each component for a total of `mu_total`.
+
+        `mu_i = mu_total * r_i / sqrt(sum_j r_j^2)`, r the relative mu's, each part computed
+        without intermediate rounding and rounded down to a float. The exact root of the sum of
+        squares is therefore at most `mu_total`, and below it by less than one part in 1e15.
+        """
+        total = as_positive(mu_total, "mu_total")
+        squares = sum_of_squares(self.as_dict().values())
+        parts = {
+            name: sqrt_down((Fraction(total) * Fraction(relative)) ** 2 / squares)
+            for name, relative in self.as_dict().items()
+        }
+        for name, relative in self.as_dict().items():
+            if relative > 0.0 and parts[name] == 0.0:
+                raise BudgetError(
+                    f"mu_total={total} leaves nothing for Budget.{name}, whose part is below the "
+                    f"smallest float; raise mu_total or set {name}=0."
+                )
+        return Allocation(**parts)
+
+    def without(self, *components: str) -> Budget:
+        """Return this budget with the named components switched off.
+
+        `split` then gives their part to the components that are left.
+        """
+        for name in components:
+            if name not in COMPONENTS:
+                raise BudgetError(
+                    f"a component of Budget must be one of {', '.join(COMPONENTS)}, "
+                    f"but {name!r} was passed."
+                )
+        return replace(self, **dict.fromkeys(components, 0.0))
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the relative mu of every component by name."""
+        return asdict(self)
+
+
+def per_record_mu(mu_total: float, neighbours: Neighbours) -> float:
+    """Return the add-remove mu to calibrate to, for a promise of `mu_total` to `neighbours`.
+
+    A replaced record is one removed and one added. A mechanism that is mu-GDP when one record is
+    added or removed is 2 mu-GDP for two such steps (group privacy), hence for a replacement. So
+    `"add-remove"` gives `mu_total` and `"replace"` gives `mu_total / 2`.
+    """
+    total = as_positive(mu_total, "mu_total")
+    if neighbours not in get_args(Neighbours):
+        raise BudgetError(
+            f'neighbours must be "add-remove" or "replace", but {neighbours!r} was passed.'
+        )
+    return total if neighbours == "add-remove" else sqrt_down(Fraction(total) ** 2 / 4)
+
+
+def _check_fields(parts: Allocation | Budget) -> None:
+    for field in fields(parts):
+        name = f"{type(parts).__name__}.{field.name}"
+        object.__setattr__(parts, field.name, as_nonnegative(getattr(parts, field.name), name))

@@ -1,0 +1,234 @@
+"""Gaussian differential privacy: conversions and composition.
+
+A mechanism is mu-GDP exactly when it is (epsilon, delta)-DP for every epsilon >= 0 with
+
+    delta(mu, epsilon) = Phi(-epsilon/mu + mu/2) - exp(epsilon) Phi(-epsilon/mu - mu/2)
+
+(Dong, Roth and Su 2022, Corollary 2.13). With `x = epsilon/mu - mu/2` and the Mills ratio
+`m(t) = Phi(-t)/phi(t)` this is `phi(x) (m(x) - m(x + mu))`, which is computed here in log
+space. Every result is rounded toward privacy: a guarantee that is reported (`delta`,
+`epsilon`, `compose`, `mu_from_pure`) is rounded up, a guarantee that is to be spent
+(`mu`, `pure_from_mu`) is rounded down.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
+
+from dpbinagg.accounting._numbers import (
+    as_nonnegative,
+    as_positive,
+    as_probability,
+    sqrt_up,
+    sum_of_squares,
+)
+
+__all__ = ["compose", "delta", "epsilon", "log_delta", "mu", "mu_from_pure", "pure_from_mu"]
+
+_UNIT = sys.float_info.epsilon
+_HUGE = sys.float_info.max
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
+_ASYMPTOTIC_FROM = 12.0
+_ASYMPTOTIC_TERMS = 20
+
+
+def delta(mu: float, epsilon: float) -> float:
+    """Return the smallest delta for which mu-GDP implies (epsilon, delta)-DP, rounded up.
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
+    epsilon : float
+        At least zero; at zero, delta is the total variation `Phi(mu/2) - Phi(-mu/2)`.
+    """
+    log_value = log_delta(mu, epsilon)
+    return min(1.0, _up(math.exp(log_value), 4))
+
+
+def log_delta(mu: float, epsilon: float) -> float:
+    """Return the natural logarithm of `delta(mu, epsilon)`, rounded up.
+
+    It stays exact where delta itself is below the smallest float.
+    """
+    m, e = as_positive(mu, "mu"), as_nonnegative(epsilon, "epsilon")
+    return min(0.0, _log_delta_upper(m, e))
+
+
+def epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up.
+
+    Zero when delta is at least the total variation; infinity when epsilon exceeds the floats.
+    """
+    m, target = as_positive(mu, "mu"), _log_lower(as_probability(delta, "delta"))
+
+    def excess(e: float) -> float:
+        return _log_delta_upper(m, e) - target
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    high = m * m / 2.0 + m * math.sqrt(-2.0 * target)
+    while math.isfinite(high) and excess(high) > 0.0:
+        high *= 2.0
+    if not math.isfinite(high):
+        return math.inf
+    root = _root(excess, 0.0, high)
+    step = math.ulp(root)
+    while excess(root) > 0.0:
+        root += step
+        step *= 2.0
+    return root
+
+
+def mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least zero.
+    delta : float
+        Strictly between zero and one. Pure epsilon-DP has no Gaussian equivalent: see
+        `mu_from_pure` for the opposite direction.
+    """
+    e, probability = as_nonnegative(epsilon, "epsilon"), as_probability(delta, "delta")
+    target = _log_lower(probability)
+
+    def excess(log_m: float) -> float:
+        return _log_delta_upper(math.exp(log_m), e) - target
+
+    log_m = math.log(max(_mu_guess(e, target), probability))
+    low = high = log_m
+    while excess(high) <= 0.0:
+        high += 0.7
+    while excess(low) > 0.0:
+        low -= 0.7
+    root = math.exp(_root(excess, low, high))
+    step = math.ulp(root)
+    while _log_delta_upper(root, e) > target:
+        root -= step
+        step *= 2.0
+    return root
+
+
+def compose(*mus: float) -> float:
+    """Return the mu of several mechanisms together, `sqrt(sum mu_i^2)`, rounded up.
+
+    The sum is exact, the root is the smallest float that is not below it, so parts whose
+    exact composition is at most a float `total` have `compose(*parts) <= total`. A part that
+    is switched off may be zero; no parts at all compose to zero.
+    """
+    return sqrt_up(sum_of_squares(as_nonnegative(part, "mu") for part in mus))
+
+
+def mu_from_pure(epsilon: float) -> float:
+    """Return the mu for which any epsilon-DP mechanism is mu-GDP, rounded up.
+
+    Implements `mu = -2 Phi^-1(1/(1 + exp(epsilon)))`, for small epsilon in the form
+    `erf(mu/sqrt(8)) = tanh(epsilon/2)`.
+    """
+    return _mu_from_pure(as_positive(epsilon, "epsilon"))
+
+
+def pure_from_mu(mu: float) -> float:
+    """Return the largest epsilon for which epsilon-DP implies mu-GDP, rounded down.
+
+    The inverse of `mu_from_pure`: `epsilon = ln((1-a)/a)` with `a = Phi(-mu/2)`.
+    """
+    m = as_positive(mu, "mu")
+    half = m / 2.0
+    if half < 0.5:
+        value = 2.0 * math.atanh(float(erf(half / math.sqrt(2.0))))
+    else:
+        value = float(log_ndtr(half) - log_ndtr(-half))
+    if not math.isfinite(value):
+        value = _HUGE
+    step = math.ulp(value)
+    while value > 0.0 and _mu_from_pure(value) > m:
+        value = max(0.0, value - step)
+        step *= 2.0
+    return value
+
+
+def _mu_from_pure(e: float) -> float:
+    if e < 1.0:
+        value = 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(e / 2.0)))
+    else:
+        value = 2.0 * _upper_quantile(-(e + math.log1p(math.exp(-e))))
+    return _up(value, 16)
+
+
+def _upper_quantile(log_tail: float) -> float:
+    """Return t with `log Phi(-t) = log_tail`: scipy's inverse, good to 1e-12, and a Newton step."""
+    t = -float(ndtri_exp(log_tail))
+    return t + float(log_ndtr(-t) - log_tail) * float(_mills(t))
+
+
+def _mu_guess(e: float, log_target: float) -> float:
+    """Solve `e = m^2/2 + m z` for m, z the quantile bound of the target."""
+    z, root = math.sqrt(-2.0 * log_target), math.sqrt(2.0) * math.sqrt(e)
+    return root * (root / (math.hypot(root, z) + z))
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    return float(brentq(excess, low, high, xtol=5e-324, rtol=4 * _UNIT, maxiter=1000))
+
+
+def _up(value: float, units: int) -> float:
+    """Return a float that is at least `units` units in the last place above `value`."""
+    return value + units * math.ulp(value)
+
+
+def _log_lower(probability: float) -> float:
+    log_value = math.log(probability)
+    return log_value - 2.0 * math.ulp(log_value)
+
+
+def _log_delta_upper(m: float, e: float) -> float:
+    """Return log delta plus a bound on the error of its computation.
+
+    `x` carries an absolute error of at most `s = e/m + m/2` units, which enters the logarithm
+    times `|x|`; the differences of Mills ratios are good to about 200 units.
+    """
+    x, s = e / m - m / 2.0, e / m + m / 2.0
+    if abs(x) > 1e150:
+        return 0.0 if x < 0.0 else -_HUGE
+    return _log_delta(m, x) + _UNIT * (4.0 * s * (abs(x) + 1.0) + 256.0)
+
+
+def _log_delta(m: float, x: float) -> float:
+    """Return `log(phi(x) (m(x) - m(x + mu)))`, by the form that loses no digits."""
+    if x <= 0.0 and m > 1.0:
+        below = math.exp(float(log_ndtr(x))) + math.exp(_log_density(x)) * float(_mills(x + m))
+        return math.log1p(-below) if below < 1.0 else -math.inf
+    if m > max(1.0, x / 2.0):
+        return _log_density(x) + math.log(float(_mills(x) - _mills(x + m)))
+    slopes = _mills_decrease(x + m * (_NODES + 1.0) / 2.0)
+    return _log_density(x) + math.log(m) + math.log(float(_NODE_WEIGHTS @ slopes) / 2.0)
+
+
+def _log_density(x: float) -> float:
+    return -x * x / 2.0 - math.log(2.0 * math.pi) / 2.0
+
+
+def _mills(t: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Mills ratio `Phi(-t)/phi(t)`."""
+    ratio: NDArray[np.float64] = math.sqrt(math.pi / 2.0) * erfcx(np.asarray(t) / math.sqrt(2.0))
+    return ratio
+
+
+def _mills_decrease(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `-m'(t) = 1 - t m(t)`; far out by its asymptotic series in `1/t^2`."""
+    near = 1.0 - t * _mills(t)
+    inverse_square = np.maximum(t, _ASYMPTOTIC_FROM) ** -2.0
+    far = np.zeros_like(t)
+    for k in range(_ASYMPTOTIC_TERMS, 0, -1):
+        far = (2 * k - 1) * inverse_square * (1.0 - far)
+    return np.where(t < _ASYMPTOTIC_FROM, near, far)
