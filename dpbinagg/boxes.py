@@ -28,33 +28,30 @@ class Boxes:
     lower, upper : dict of str to (K,) float arrays
         Closed hulls of the numeric intervals. A record belongs to the
         half-open interval ``lower <= x < upper``; where `upper` is the upper
-        bound of the domain, it is included.
+        bound of the domain, it is included. An integer variable's box holds
+        the whole numbers from `lower` to `upper`, both included.
     members : dict of str to (K, L) bool arrays
         Which of the L declared levels of a categorical variable a box holds.
     """
 
-    lower: Mapping[str, NDArray[np.float64]]
-    upper: Mapping[str, NDArray[np.float64]]
-    members: Mapping[str, NDArray[np.bool_]]
+    lower: dict[str, NDArray[np.float64]]
+    upper: dict[str, NDArray[np.float64]]
+    members: dict[str, NDArray[np.bool_]]
 
     def __len__(self) -> int:
-        for arrays in (self.lower, self.members):
-            for array in arrays.values():
-                return len(array)
-        return 1
+        arrays = [*self.lower.values(), *self.members.values()]
+        return len(arrays[0]) if arrays else 1
 
     @classmethod
     def whole(cls, domain: Domain, variables: tuple[str, ...]) -> Boxes:
         """One box that covers the domain of `variables`."""
-        lower: dict[str, NDArray[np.float64]] = {}
-        upper: dict[str, NDArray[np.float64]] = {}
-        members: dict[str, NDArray[np.bool_]] = {}
+        boxes = cls({}, {}, {})
         for name in variables:
             variable = domain[name]
             if isinstance(variable, Categorical):
-                members[name] = np.ones((1, len(variable.levels)), dtype=bool)
+                boxes.members[name] = np.ones((1, len(variable.levels)), dtype=bool)
             else:
                 assert isinstance(variable, Numeric)
-                lower[name] = np.array([variable.lower])
-                upper[name] = np.array([variable.upper])
-        return cls(lower, upper, members)
+                boxes.lower[name] = np.array([variable.lower])
+                boxes.upper[name] = np.array([variable.upper])
+        return boxes

@@ -1,0 +1,53 @@
+"""Engines: where the exact sums are computed."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
+from dpbinagg.scaling import BinScaling, ColumnScaling
+
+Sums = NDArray[np.object_]
+
+
+class Engine(Protocol):
+    """Exact aggregates of a private table, as whole numbers.
+
+    Every engine gives the same numbers for the same table. Nothing that an
+    engine returns may leave the curator without noise.
+    """
+
+    def total(self) -> int:
+        """Number of complete records."""
+        ...
+
+    def histogram(self, name: str, edges: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Records by interval of one raw variable; the outer intervals take the rest."""
+        ...
+
+    def code_counts(self, paths: Paths) -> CodeCounts:
+        """Records by path code."""
+        ...
+
+    def bin_sums(
+        self, design: Design, partition: Partition, scaling: BinScaling
+    ) -> tuple[NDArray[np.int64], Sums, Sums]:
+        """Counts and scaled deviations by bin; see `aggregates.bin_sums`."""
+        ...
+
+    def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
+        """Second moments; see `aggregates.moment_sums`."""
+        ...
+
+
+def open_engine(data: Any, design: Design, missing: str) -> Engine:
+    """The engine for a kind of table."""
+    from dpbinagg.curator.engines.memory import MemoryEngine
+
+    return MemoryEngine.from_frame(data, design, missing)

@@ -1,0 +1,67 @@
+"""The engine for tables in memory: plain numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.boxes import Records
+from dpbinagg.curator import aggregates
+from dpbinagg.curator.engines import Sums
+from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.curator.records import read_records
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
+from dpbinagg.scaling import BinScaling, ColumnScaling
+
+
+class MemoryEngine:
+    """Exact aggregates of records held as arrays."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._evaluated: tuple[Design, NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    @classmethod
+    def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:
+        """Read the columns that `design` needs from a pandas frame."""
+        names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+        return cls(read_records(frame, design.domain, names, missing))
+
+    def __reduce__(self) -> Any:
+        raise TypeError("private records are not pickled")
+
+    def __repr__(self) -> str:
+        return "<MemoryEngine: private>"
+
+    def _evaluate(self, design: Design) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self._evaluated is None or self._evaluated[0] is not design:
+            self._evaluated = (
+                design,
+                design.columns(self._records),
+                design.response(self._records),
+            )
+        return self._evaluated[1], self._evaluated[2]
+
+    def total(self) -> int:
+        return len(next(iter(self._records.values())))
+
+    def histogram(self, name: str, edges: NDArray[np.float64]) -> NDArray[np.int64]:
+        inside = np.clip(self._records[name].astype(np.float64), edges[0], edges[-1])
+        return np.histogram(inside, edges)[0].astype(np.int64)
+
+    def code_counts(self, paths: Paths) -> CodeCounts:
+        return CodeCounts.from_codes(paths.codes(self._records))
+
+    def bin_sums(
+        self, design: Design, partition: Partition, scaling: BinScaling
+    ) -> tuple[NDArray[np.int64], Sums, Sums]:
+        columns, response = self._evaluate(design)
+        return aggregates.bin_sums(columns, response, partition.locate(self._records), scaling)
+
+    def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
+        columns, response = self._evaluate(design)
+        return aggregates.moment_sums(columns, response, scaling)

@@ -1,0 +1,106 @@
+"""The one source of noise.
+
+Noise is drawn as whole numbers, in units of a public grid, and added to exact
+integer sums. Whole numbers have no low bits that could tell the noise from
+the signal. The secure source is OpenDP: exact samplers of the discrete
+Gaussian and discrete Laplace laws on randomness from the operating system.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.errors import DataError
+
+Integers = NDArray[np.int64]
+MAX_SCALE = 2.0**58
+
+
+class Noise(Protocol):
+    """Draws whole-number noise."""
+
+    secure: bool
+
+    def gaussian(self, size: int, sd: float) -> Integers:
+        """`size` draws of a (discrete) Gaussian with standard deviation `sd`."""
+        ...
+
+    def laplace(self, size: int, scale: float) -> Integers:
+        """`size` draws of a (discrete) Laplace with scale `scale`."""
+        ...
+
+
+class SecureNoise:
+    """OpenDP's samplers. There is no seed and no state to copy."""
+
+    secure = True
+
+    def gaussian(self, size: int, sd: float) -> Integers:
+        return _draw("make_gaussian", size, sd)
+
+    def laplace(self, size: int, scale: float) -> Integers:
+        return _draw("make_laplace", size, scale)
+
+
+class SeededNoise:
+    """A numpy generator, for tests and simulations only: not for publication."""
+
+    secure = False
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def gaussian(self, size: int, sd: float) -> Integers:
+        _check_scale(sd)
+        return np.rint(self._rng.normal(0.0, sd, size)).astype(np.int64)
+
+    def laplace(self, size: int, scale: float) -> Integers:
+        _check_scale(scale)
+        return np.rint(self._rng.laplace(0.0, scale, size)).astype(np.int64)
+
+
+def noise_source(rng: np.random.Generator | int | None) -> Noise:
+    """Secure noise for None; reproducible noise for a generator or a seed."""
+    if rng is None:
+        return SecureNoise()
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer | np.random.Generator):
+        raise DataError(
+            f"rng must be None (secure noise), a seed or a numpy Generator, got "
+            f"{type(rng).__name__}"
+        )
+    return SeededNoise(np.random.default_rng(rng))
+
+
+def _check_scale(scale: float) -> None:
+    if not 1.0 <= scale <= MAX_SCALE:
+        raise DataError(
+            "the noise scale does not fit the grid of whole numbers; "
+            "use a mu between about 1e-5 and 1e9 for every component of the budget"
+        )
+
+
+def _draw(name: str, size: int, scale: float) -> Integers:
+    _check_scale(scale)
+    if size == 0:
+        return np.empty(0, dtype=np.int64)
+    measurement = _measurement(name, float(scale))
+    return np.array(measurement([0] * size), dtype=np.int64)
+
+
+@cache
+def _opendp() -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp
+
+
+def _measurement(name: str, scale: float) -> Any:
+    dp = _opendp()
+    metric = dp.l2_distance(T="f64") if name == "make_gaussian" else dp.l1_distance(T="i64")
+    space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
+    return getattr(dp.m, name)(*space, scale=scale)

@@ -1,0 +1,90 @@
+"""What a release promises: mechanisms, their mu, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpbinagg.accounting import gdp
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One mechanism of a release.
+
+    Attributes
+    ----------
+    name : str
+        What was released.
+    mu : float
+        Its true privacy, mu-GDP, under the release's neighbouring relation.
+    law : str
+        "gaussian" or "laplace".
+    """
+
+    name: str
+    mu: float
+    law: str = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """The privacy of a release.
+
+    Attributes
+    ----------
+    mechanisms : tuple of Mechanism
+        Everything that looked at the records.
+    neighbours : str
+        "add-remove" or "replace".
+    secure : bool
+        Whether the noise came from the secure source.
+    claimed_mu : float
+        What the caller asked for; `mu` exceeds it only where the published
+        calibration was chosen.
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+    neighbours: str
+    secure: bool
+    claimed_mu: float
+
+    @property
+    def mu(self) -> float:
+        """True mu of the whole release: the composition of its mechanisms."""
+        composed = gdp.compose(*(mechanism.mu for mechanism in self.mechanisms))
+        # The parts were split from the total with a shaved ulp; composing rounds up again.
+        close = abs(composed - self.claimed_mu) <= 1e-12 * self.claimed_mu
+        return self.claimed_mu if close else composed
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon of the equivalent (epsilon, delta) guarantee."""
+        return gdp.epsilon(self.mu, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """The delta of the equivalent (epsilon, delta) guarantee."""
+        return gdp.delta(self.mu, epsilon)
+
+    @property
+    def statement(self) -> str:
+        """One paragraph for a methods section."""
+        relation = (
+            "adding or removing one record"
+            if self.neighbours == "add-remove"
+            else "replacing one record by another"
+        )
+        parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.mechanisms)
+        text = (
+            f"The released statistics satisfy {self.mu:.4g}-Gaussian differential privacy with "
+            f"respect to {relation}, which implies ({self.epsilon(1e-6):.2f}, 1e-6)-differential "
+            f"privacy. The guarantee composes the mechanisms {parts} (mu of each in brackets). "
+            "Coefficients, standard errors and synthetic data are computed from the released "
+            "statistics alone."
+        )
+        if not self.secure:
+            text += " The noise came from a seeded generator: these numbers are not for publication."
+        return text
+
+    def __str__(self) -> str:
+        lines = [f"{self.mu:.6g}-GDP ({self.neighbours} neighbours)"]
+        lines += [f"  {m.name:<28} mu = {m.mu:.6g}" for m in self.mechanisms]
+        return "\n".join(lines)

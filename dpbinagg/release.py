@@ -1,0 +1,127 @@
+"""The release: what leaves the curator, frozen, noisy or public in every part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.accounting import Allocation
+from dpbinagg.domain import Domain
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.privacy import Privacy
+from dpbinagg.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Public record of one release.
+
+    Made by `dp_release` or `dp_ols`. Every number in it is public, was chosen
+    by the caller, or passed a mechanism of `privacy`.
+
+    Attributes
+    ----------
+    design : Design
+        The formula over the working domain.
+    declared : Domain
+        The bounds and levels as the caller declared them.
+    partition : Partition
+    allocation : Allocation
+        The mu of each component, per record added or removed.
+    calibration : str
+        "joint" or "paper".
+    privacy : Privacy
+    statistics : mapping
+        What was released: ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,),
+        ``moments`` (m, m), and the rounds of ``scores``.
+    noise_scales : mapping
+        Standard deviations of the noise, same keys and shapes.
+    """
+
+    design: Design
+    declared: Domain
+    partition: Partition
+    allocation: Allocation
+    calibration: str
+    privacy: Privacy
+    statistics: Mapping[str, Any] = field(repr=False)
+    noise_scales: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def formula(self) -> str:
+        """The formula of the release."""
+        return self.design.formula
+
+    @property
+    def domain(self) -> Domain:
+        """The working domain: declared bounds, or ranges found privately."""
+        return self.design.domain
+
+    @property
+    def mu(self) -> float:
+        """True privacy of the release."""
+        return self.privacy.mu
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return self.partition.n_bins
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the design columns."""
+        return self.design.column_names
+
+    @property
+    def bin_scaling(self) -> BinScaling:
+        """Public centres and half-widths of the columns in every bin."""
+        return bin_scaling(self.design, self.partition.boxes, self.calibration)
+
+    @property
+    def column_scaling(self) -> ColumnScaling:
+        """Public centre and scale of every column over the working domain."""
+        return column_scaling(self.design)
+
+    def ols(self, formula: str | None = None, **options: Any) -> Any:
+        """Fit the same or a smaller model from the release, at no cost.
+
+        Parameters
+        ----------
+        formula : str, optional
+            A formula whose columns are combinations of released ones; the
+            release's own by default.
+        **options
+            `estimator` and `cov_type`, as in `dp_ols`.
+        """
+        from dpbinagg.report.results import fit_release
+
+        return fit_release(self, formula, **options)
+
+    def synthesize(self, **options: Any) -> pd.DataFrame:
+        """Synthetic records from the release, at no cost; see `DPResults.synthesize`."""
+        frame: pd.DataFrame = self.ols().synthesize(**options)
+        return frame
+
+    def save(self, folder: str | Path) -> None:
+        """Write the release to a folder that another language can read."""
+        from dpbinagg.release_files import save_release
+
+        save_release(self, folder)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Release of {self.formula!r}: {self.n_bins} bins, "
+            f"{len(self.column_names)} columns, mu = {self.mu:.4g}>"
+        )

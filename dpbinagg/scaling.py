@@ -1,0 +1,130 @@
+"""Public scalings that turn a record's contribution into a vector of norm at most 1.
+
+They follow from the design's bounds alone. The curator divides by them before
+it sums, the analyst multiplies the noisy sums by them afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.boxes import Boxes
+from dpbinagg.formula import Design
+
+Floats = NDArray[np.float64]
+NARROW = 2.0**-40
+"""A column whose half-width is below this share of its magnitude is constant."""
+
+
+def _centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Centres and outward-rounded half-widths; 0 where a column is constant."""
+    centre = lower + (upper - lower) / 2.0
+    half = np.nextafter(np.maximum(upper - centre, centre - lower), np.inf)
+    constant = half <= NARROW * np.maximum(np.abs(lower), np.abs(upper))
+    return centre, np.where(constant | (lower == upper), 0.0, half)
+
+
+@dataclass(frozen=True)
+class BinScaling:
+    """How deviations in bins are scaled.
+
+    Attributes
+    ----------
+    centre, half_width : (K, p) arrays
+        Centre m and half-width h of every column on every box.
+    unit : (K, p) array
+        What a deviation is divided by: ``h_kj r_k`` (joint), ``Delta_kj``
+        (paper). 0 where the column is constant on the box.
+    centre_y, unit_y : float
+        The same for the response.
+    sensitivity_x : float
+        Bound on the L2 norm of ``(z - centre) / unit``: 1 (joint), the root of
+        the number of columns (paper).
+    """
+
+    centre: Floats
+    half_width: Floats
+    unit: Floats
+    centre_y: float
+    unit_y: float
+    sensitivity_x: float
+
+
+def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
+    """Scaling of the sums in `boxes`.
+
+    Joint calibration divides by ``h_kj r_k`` with ``r_k^2`` the supremum over
+    the box of ``sum_j ((z_j - m_kj)/h_kj)^2``, so that all columns together
+    have norm at most 1. The published calibration divides the uncentred
+    column by ``Delta_kj = max(|L_kj|, |U_kj|)``, each column by itself.
+    """
+    lower, upper = design.column_bounds(boxes)
+    centre, half = _centre_and_half_width(lower, upper)
+    low_y, high_y = design.response_bounds()
+    if calibration == "paper":
+        intercept = np.arange(lower.shape[1]) == design.intercept
+        delta = np.where(intercept, 0.0, np.maximum(np.abs(lower), np.abs(upper)))
+        centre = np.where(intercept, 1.0, 0.0) * np.ones_like(lower)
+        columns = int((delta > 0.0).sum(axis=1).max(initial=0))
+        return BinScaling(
+            centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
+        )
+    radius = np.sqrt(design.radius2(boxes))
+    unit = np.nextafter(half * np.maximum(radius, 1.0)[:, None], np.inf)
+    unit = np.where(half > 0.0, unit, 0.0)
+    middle, half_y = _centre_and_half_width(np.array([low_y]), np.array([high_y]))
+    return BinScaling(centre, half, unit, float(middle[0]), float(half_y[0]), 1.0)
+
+
+@dataclass(frozen=True)
+class ColumnScaling:
+    """How columns and response are scaled to [-1, 1] over the whole working domain.
+
+    Attributes
+    ----------
+    centre, scale : (p,) arrays
+        ``z*_j = (z_j - centre_j) / scale_j``; scale 0 marks a public constant.
+    centre_y, scale_y : float
+        The same for the response.
+    """
+
+    centre: Floats
+    scale: Floats
+    centre_y: float
+    scale_y: float
+
+    @cached_property
+    def varying(self) -> NDArray[np.intp]:
+        """Columns that are not constant."""
+        return np.flatnonzero(self.scale)
+
+    @property
+    def size(self) -> int:
+        """Length of f = (1, z*, y*)."""
+        return len(self.varying) + 2
+
+
+def column_scaling(design: Design) -> ColumnScaling:
+    """Scaling of the columns over the design's whole domain."""
+    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    centre, half = _centre_and_half_width(lower, upper)
+    low_y, high_y = design.response_bounds()
+    middle, half_y = _centre_and_half_width(np.array([low_y]), np.array([high_y]))
+    return ColumnScaling(centre[0], half[0], float(middle[0]), float(half_y[0]))
+
+
+def moment_sensitivity(size: int) -> float:
+    """Bound on the L2 norm of one record's contribution to the moments.
+
+    With ``f = (1, f_1, ..., f_q)``, ``|f_j| <= 1`` and q = size - 1, a record
+    contributes 1, ``f_j``, ``f_j f_k`` (j < k) and ``f_j^2 - 1/2``. The squared
+    norm is convex in each ``f_j^2``, so its supremum is at a corner:
+    ``1 + q + q (q - 1)/2 + q/4``.
+    """
+    q = size - 1
+    return math.sqrt(1.0 + q + q * (q - 1) / 2.0 + q / 4.0)
