@@ -1,0 +1,173 @@
+"""What goes into an estimator and what comes out of it; public numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Noisy sums of K disjoint bins for a design of p columns.
+
+    The noise is that of ``count`` (standard deviation ``sd_count``), of the
+    deviations ``sum (z_j - centre_kj)`` (``sd_x``) and of ``sum (y - centre_y)``
+    (``sd_y``), all independent.  The intercept is a column like any other, with
+    centre 1, half-width 0 and ``sd_x`` 0.
+
+    Parameters
+    ----------
+    counts : (K,) array
+        Noisy counts; may be negative.
+    sum_x : (K, p) array
+        Noisy sums of the columns, ``dev_x + centre * counts``.
+    sum_y : (K,) array
+        Noisy sums of the response, ``dev_y + centre_y * counts``.
+    centre, half_width, sd_x : (K, p) arrays
+    centre_y, half_width_y, sd_count, sd_y : float
+    """
+
+    counts: Array
+    sum_x: Array
+    sum_y: Array
+    centre: Array
+    centre_y: float
+    sd_count: float
+    sd_x: Array
+    sd_y: float
+    half_width: Array
+    half_width_y: float
+
+    @property
+    def n_bins(self) -> int:
+        return int(self.counts.shape[0])
+
+    @property
+    def n_params(self) -> int:
+        return int(self.sum_x.shape[1])
+
+    def select(self, columns: Array) -> Bins:
+        """Return the bins of the design that keeps the columns numbered `columns`."""
+        index = np.asarray(columns, dtype=np.intp)
+        return Bins(
+            self.counts,
+            self.sum_x[:, index],
+            self.sum_y,
+            self.centre[:, index],
+            self.centre_y,
+            self.sd_count,
+            self.sd_x[:, index],
+            self.sd_y,
+            self.half_width[:, index],
+            self.half_width_y,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Noisy second moments of f = (1, z*, y*) and how the design follows from f.
+
+    Every design column and the response are linear in f: ``z = f @ design_map``,
+    ``y = f @ response_map``.  A sub-model is the same matrix with another map.
+
+    The noise of entry (i, j), i <= j, is an independent Gaussian of standard
+    deviation ``sd[i, j]``, except that a square released centred, as
+    ``sum (f_j^2 - centring_j)``, was completed by ``centring_j`` times the noisy
+    count and carries that share of the count's noise (`centring` 0: not centred).
+
+    Parameters
+    ----------
+    matrix, sd : (m, m) arrays, symmetric
+    design_map : (m, p) array
+    response_map : (m,) array
+    centring : (m,) array
+    """
+
+    matrix: Array
+    sd: Array
+    design_map: Array
+    response_map: Array
+    centring: Array
+
+    @classmethod
+    def from_scaling(
+        cls,
+        matrix: Array,
+        sd: Array,
+        centre: Array,
+        scale: Array,
+        centre_y: float,
+        scale_y: float,
+        centring: float = 0.5,
+    ) -> Moments:
+        """Build from the centre and scale of each design column.
+
+        A column with scale 0 is a public constant (the intercept: centre 1) and
+        has no coordinate in f; the others follow in order, then the response:
+        ``z_j = centre_j + scale_j z*_j``, ``y = centre_y + scale_y y*``.
+        """
+        size = matrix.shape[0]
+        design_map = np.zeros((size, centre.shape[0]))
+        design_map[0] = centre
+        varying = np.flatnonzero(scale)
+        if varying.size != size - 2:
+            raise ValueError(
+                f"matrix has {size} rows, but 1, the columns with a scale "
+                f"({varying.size}) and the response need {varying.size + 2}"
+            )
+        design_map[1 + np.arange(varying.size), varying] = scale[varying]
+        response_map = np.zeros(size)
+        response_map[0], response_map[-1] = centre_y, scale_y
+        shares = np.full(size, centring)
+        shares[0] = 0.0
+        return cls(matrix, sd, design_map, response_map, shares)
+
+    @property
+    def nobs(self) -> float:
+        return float(max(self.matrix[0, 0], 1.0))
+
+    @property
+    def gram(self) -> Array:
+        """Noisy Z'Z, (p, p)."""
+        return np.asarray(self.design_map.T @ self.matrix @ self.design_map)
+
+    @property
+    def cross(self) -> Array:
+        """Noisy Z'y, (p,)."""
+        return np.asarray(self.design_map.T @ self.matrix @ self.response_map)
+
+    @property
+    def square(self) -> float:
+        """Noisy y'y."""
+        return float(self.response_map @ self.matrix @ self.response_map)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What every estimator returns.
+
+    ``cov`` is the full covariance of ``params``, sampling and privacy; ``noise_cov``
+    the part that privacy adds, where it is known.  ``scale`` is the error variance.
+    ``identified`` is False when the numbers lean on a prior or a guard somewhere.
+    """
+
+    name: str
+    params: Array
+    cov: Array
+    noise_cov: Array | None
+    scale: float
+    df_resid: float
+    nobs: float
+    cov_type: str
+    notes: tuple[str, ...]
+    identified: bool
+
+    @property
+    def bse(self) -> Array:
+        """Standard errors."""
+        return np.asarray(np.sqrt(np.maximum(np.diag(self.cov), 0.0)))
