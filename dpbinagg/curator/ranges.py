@@ -67,7 +67,7 @@ def histogram_edges(variable: Numeric) -> Array:
         edges = np.concatenate([-magnitude[::-1], magnitude])
     if variable.integer:
         edges = np.concatenate([[low - 0.5], np.floor(edges) + 0.5, [high + 0.5]])
-        edges = edges[np.isfinite(edges) & (edges >= low - 0.5) & (edges <= high + 0.5)]
+        edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
 
 
@@ -120,7 +120,7 @@ def working_range(
     if hull is None:
         return _fallback(edges, counts, variable)
     first, last = hull
-    n = float(counts[first : last + 1].sum())
+    n = _total(counts[first : last + 1])
     lower = -_outer(
         -edges[::-1], counts[::-1], sd, (counts.size - 1 - last, counts.size - 1 - first), n
     )
@@ -129,8 +129,15 @@ def working_range(
 
 
 def _window_sums(counts: Array, size: int) -> Array:
-    total = np.concatenate([[0.0], np.cumsum(counts)])
-    return total[size:] - total[:-size]
+    total: Array = np.concatenate([[0.0], np.cumsum(counts)])
+    sums: Array = total[size:] - total[:-size]
+    return sums
+
+
+def _total(counts: Array) -> float:
+    """Number of records: the sum, or that of the best window if noise spoils it."""
+    best = max(float(_window_sums(counts, size).max()) for size in _sizes(counts.size))
+    return max(float(counts.sum()), best)
 
 
 def _sizes(n_bins: int) -> list[int]:
@@ -175,7 +182,7 @@ def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: flo
     first, last = hull
     tail_sum = np.cumsum(counts[first : last + 1][::-1])[::-1]
     target = min(0.5 * n, 25.0 * sd)
-    start = first + int(np.flatnonzero(tail_sum >= target)[-1])
+    start = first + int(np.flatnonzero(tail_sum >= target).max(initial=0))
     distance = edges[start:] - edges[start]
     tail = Tail(
         distance=distance,

@@ -51,7 +51,7 @@ class Tail:
 def survival(distance: Array, shape: Array, scale: Array) -> Array:
     r"""Survival function of the generalised Pareto law.
 
-    .. math:: S(t) = (1 + \xi t / \sigma)_+^{-1/\xi}, \qquad S(t) = e^{-t/\sigma} \text{ at } \xi = 0
+    .. math:: S(t) = (1 + \xi t / \sigma)_+^{-1/\xi}, \quad S(t) = e^{-t/\sigma} \text{ if } \xi = 0
     """
     ratio = distance / scale
     flat = np.abs(shape) < 1e-9
