@@ -68,18 +68,19 @@ class IntervalAxis:
 
     def edges(self, index: Cells) -> NDArray[np.float64]:
         """Lower edge of each cell in `index`; ``n_cells`` stands for the top."""
-        edge = self.lower + index * ((self.upper - self.lower) / self.n_cells)
-        edge = np.clip(edge, self.lower, self.upper)
-        inner = (index > 0) & (index < self.n_cells)
-        for _ in range(64):
-            low = inner & (self.cells(edge) < index)
-            edge = np.where(low, np.nextafter(edge, np.inf), edge)
-            below = np.nextafter(edge, -np.inf)
-            high = inner & ~low & (edge > self.lower) & (self.cells(below) >= index)
-            edge = np.where(high, below, edge)
-            if not (low | high).any():
+        width = (self.upper - self.lower) / self.n_cells
+        near = self.lower + index * width
+        below = np.maximum(near - width / 4.0, self.lower)
+        above = np.minimum(near + width / 4.0, self.upper)
+        while True:
+            middle = below + (above - below) / 2.0
+            undecided = (below < middle) & (middle < above)
+            if not undecided.any():
                 break
-        edge = np.where(index <= 0, self.lower, edge)
+            reached = self.cells(middle) >= index
+            above = np.where(undecided & reached, middle, above)
+            below = np.where(undecided & ~reached, middle, below)
+        edge = np.where(index <= 0, self.lower, above)
         return np.where(index >= self.n_cells, self.upper, edge)
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:

@@ -81,7 +81,9 @@ class Privacy:
             "statistics alone."
         )
         if not self.secure:
-            text += " The noise came from a seeded generator: these numbers are not for publication."
+            text += (
+                " The noise came from a seeded generator: these numbers are not for publication."
+            )
         return text
 
     def __str__(self) -> str:

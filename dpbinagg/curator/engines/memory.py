@@ -11,6 +11,7 @@ from dpbinagg.boxes import Records
 from dpbinagg.curator import aggregates
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.curator.ranges import bin_index
 from dpbinagg.curator.records import read_records
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
@@ -50,8 +51,8 @@ class MemoryEngine:
         return len(next(iter(self._records.values())))
 
     def histogram(self, name: str, edges: NDArray[np.float64]) -> NDArray[np.int64]:
-        inside = np.clip(self._records[name].astype(np.float64), edges[0], edges[-1])
-        return np.histogram(inside, edges)[0].astype(np.int64)
+        index = bin_index(edges, self._records[name].astype(np.float64, copy=False))
+        return np.bincount(index, minlength=len(edges) - 1).astype(np.int64)
 
     def code_counts(self, paths: Paths) -> CodeCounts:
         return CodeCounts.from_codes(paths.codes(self._records))

@@ -1,0 +1,221 @@
+"""`dp_ols` and `dp_release`: validate, conduct curator and analyst, return results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from dpbinagg.accounting.budget import Allocation, per_record_mu
+from dpbinagg.curator.curator import Curator, Noisy
+from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.errors import BudgetError, DomainError
+from dpbinagg.formula import Design, build_design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import MAX_DEPTH
+from dpbinagg.privacy import Mechanism, Privacy
+from dpbinagg.release import Release
+from dpbinagg.settings import COV_TYPES, ESTIMATORS, Settings, one_of
+
+GRID_BINS = 4
+TOTAL_SHARE = 0.1
+"""Share of the partition's mu^2 that the noisy number of records takes."""
+
+
+def dp_ols(
+    formula: str,
+    data: Any,
+    mu: float | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: Any = None,
+    budget: Any = None,
+    partition: Any = "privtree",
+    calibration: str = "joint",
+    estimator: str = "refined",
+    cov_type: str = "sandwich",
+    missing: str = "drop",
+    neighbours: str = "add-remove",
+    ledger: Any = None,
+    rng: Any = None,
+    constants: Mapping[str, float] | None = None,
+) -> Any:
+    """Differentially private linear regression."""
+    one_of("estimator", estimator, ESTIMATORS)
+    one_of("cov_type", cov_type, COV_TYPES)
+    release = dp_release(
+        formula,
+        data,
+        mu,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        budget=budget,
+        partition=partition,
+        calibration=calibration,
+        estimator=estimator,
+        missing=missing,
+        neighbours=neighbours,
+        ledger=ledger,
+        rng=rng,
+        constants=constants,
+    )
+    return release.ols(estimator=estimator, cov_type=cov_type)
+
+
+def dp_release(
+    formula: str,
+    data: Any,
+    mu: float | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: Any = None,
+    budget: Any = None,
+    partition: Any = "privtree",
+    calibration: str = "joint",
+    estimator: str = "refined",
+    missing: str = "drop",
+    neighbours: str = "add-remove",
+    ledger: Any = None,
+    rng: Any = None,
+    constants: Mapping[str, float] | None = None,
+) -> Release:
+    """Release private statistics for a regression, without fitting it."""
+    settings = Settings.from_arguments(
+        mu=mu,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        budget=budget,
+        partition=partition,
+        calibration=calibration,
+        missing=missing,
+        neighbours=neighbours,
+        estimator=estimator,
+    )
+    declared = declared_domain(settings.domain, data)
+    design = build_design(formula, declared, constants)
+    allocation = allocate(settings, design)
+    charge = (
+        nullcontext()
+        if ledger is None
+        else ledger.charging(settings.mu, formula=formula, purpose="release")
+    )
+    with charge as entry:
+        curator = Curator(data, design, settings.missing, rng)
+        if entry is not None:
+            entry.releasing()
+        return conduct(curator, design, allocation, settings)
+
+
+def declared_domain(domain: Domain, data: Any) -> Domain:
+    """The caller's domain, and the levels that the table's dtypes declare."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        return domain
+    schema = Domain.from_frame(data)
+    return Domain({**schema, **domain})
+
+
+def allocate(settings: Settings, design: Design) -> Allocation:
+    """Split the total mu over the components that this release needs."""
+    budget = settings.budget
+    if settings.partition != "privtree":
+        budget = budget.without("partition")
+    if not range_variables(design) and budget.ranges:
+        budget = budget.without("ranges")
+    if design.unbounded and not budget.ranges:
+        raise DomainError(
+            f"variables {', '.join(design.unbounded)} have no public bounds and the budget "
+            "spends nothing on ranges; declare their bounds, or give the budget a ranges share"
+        )
+    if settings.partition == "privtree" and not budget.partition:
+        raise BudgetError(
+            "partition='privtree' needs a partition share in the budget; "
+            "give it one, or use partition='grid'"
+        )
+    return budget.split(per_record_mu(settings.mu, settings.neighbours))  # type: ignore[arg-type]
+
+
+def range_variables(design: Design) -> tuple[str, ...]:
+    """Numeric variables for which a working range may be found privately."""
+    names = dict.fromkeys((*design.variables, *design.response_variables))
+    return tuple(
+        name
+        for name in names
+        if isinstance(variable := design.domain[name], Numeric) and not _few_values(variable)
+    )
+
+
+def _few_values(variable: Numeric | Categorical) -> bool:
+    return (
+        isinstance(variable, Numeric)
+        and variable.integer
+        and variable.bounded
+        and variable.upper - variable.lower <= 8
+    )
+
+
+def conduct(
+    curator: Curator, design: Design, allocation: Allocation, settings: Settings
+) -> Release:
+    """Ask the curator for each component in turn and put the release together."""
+    declared = design.domain
+    if allocation.ranges:
+        working = curator.ranges(design, range_variables(design), allocation.ranges)
+        design = design.with_domain(working)
+    partition = make_partition(curator, design, allocation, settings.partition)
+    parts: list[Noisy] = []
+    if allocation.count:
+        parts.append(curator.bins(design, partition, allocation, settings.calibration))
+    if allocation.moments:
+        parts.append(curator.moments(design, allocation.moments))
+    statistics = {key: value for part in parts for key, value in part.statistics.items()}
+    scales = {key: value for part in parts for key, value in part.noise_scales.items()}
+    factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)  # type: ignore[arg-type]
+    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.mechanisms)
+    return Release(
+        design,
+        declared,
+        partition,
+        allocation,
+        settings.calibration,
+        Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu),
+        statistics,
+        scales,
+    )
+
+
+def make_partition(
+    curator: Curator, design: Design, allocation: Allocation, partition: str | Partition
+) -> Partition:
+    """The partition the caller asked for, over the working domain."""
+    domain = design.domain.subset(design.variables)
+    if isinstance(partition, Partition):
+        if partition.domain != domain:
+            raise DomainError(
+                "partition must cut exactly the variables of the formula's right side, with the "
+                "same bounds and levels as the domain; give those bounds and switch ranges off"
+            )
+        return partition
+    if partition == "grid":
+        return Partition.grid(domain, GRID_BINS)
+    mu_total = math.sqrt(TOTAL_SHARE) * allocation.partition
+    mu_tree = math.sqrt(1.0 - TOTAL_SHARE) * allocation.partition * (1.0 - 2.0**-50)
+    total = curator.total(mu_total)
+    theta = split_threshold(total, allocation)
+    return curator.partition(design, mu_tree, theta, MAX_DEPTH)
+
+
+def split_threshold(total: float, allocation: Allocation) -> float:
+    """Smallest noisy count worth a split.
+
+    A bin should hold more records than the noise on its count, and the number
+    of bins should not grow faster than the root of the number of records.
+    """
+    floor = 2.0 / allocation.count if allocation.count else 0.0
+    return max(floor, math.sqrt(max(total, 1.0)) / 2.0)

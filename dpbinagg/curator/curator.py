@@ -1,0 +1,185 @@
+"""The curator: answers public requests about private records with noisy numbers.
+
+Every method but the constructor releases something: it names a mechanism,
+spends its mu, and returns noisy statistics with the scale of their noise.
+Requests (designs, partitions, scalings, residual rounds) are public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.accounting.budget import Allocation
+from dpbinagg.curator.engines import Engine, open_engine
+from dpbinagg.curator.noise import Noise, noise_source
+from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism
+from dpbinagg.curator.privtree import privtree
+from dpbinagg.curator.ranges import histogram_edges, working_range
+from dpbinagg.domain import Domain, Numeric
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
+from dpbinagg.privacy import Mechanism
+from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
+
+Floats = NDArray[np.float64]
+GRID = 2.0**-GRID_BITS
+PRODUCT_GRID = 2.0 ** (-2 * FACTOR_BITS)
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Noisy statistics by name, and the standard deviation of the noise of each."""
+
+    statistics: Mapping[str, Any]
+    noise_scales: Mapping[str, Any]
+
+
+class Curator:
+    """Guards one private table.
+
+    Parameters
+    ----------
+    data : table
+        The private records.
+    design : Design
+        Tells which variables are needed and how they are declared.
+    missing : {"drop", "raise"}
+    rng : None, seed or Generator
+        None for secure noise.
+    """
+
+    def __init__(self, data: Any, design: Design, missing: str, rng: Any) -> None:
+        self._noise: Noise = noise_source(rng)
+        self._engine: Engine = open_engine(data, design, missing)
+        self._mechanisms: list[Mechanism] = []
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a curator guards private records and is not pickled")
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """What was released so far, per record added or removed."""
+        return tuple(self._mechanisms)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise comes from the secure source."""
+        return self._noise.secure
+
+    def _spend(self, name: str, mu: float, law: str = "gaussian") -> None:
+        self._mechanisms.append(Mechanism(name, mu, law))
+
+    def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> Domain:
+        """Working ranges of numeric variables, from one noisy histogram each.
+
+        A record falls in one interval of each of the v histograms.
+        Sensitivity: ``sqrt(v)``, jointly. Privacy: mu-GDP.
+        """
+        self._spend("ranges", mu)
+        numeric = {
+            name: variable
+            for name in variables
+            if isinstance(variable := design.domain[name], Numeric)
+        }
+        edges = {name: histogram_edges(variable) for name, variable in numeric.items()}
+        exact = [self._engine.histogram(name, edges[name]) for name in variables]
+        counts = np.concatenate(exact).astype(object) * 2**GRID_BITS
+        sensitivity = math.sqrt(len(variables))
+        noisy = gaussian_mechanism(counts, sensitivity / GRID, mu, self._noise) * GRID
+        parts = np.split(noisy, np.cumsum([len(part) for part in exact])[:-1])
+        found = {
+            name: working_range(edges[name], part, sensitivity / mu, numeric[name])
+            for name, part in zip(variables, parts, strict=True)
+        }
+        return design.domain.updated(
+            {
+                name: Numeric(*found[name], integer=variable.integer)
+                for name, variable in numeric.items()
+            }
+        )
+
+    def total(self, mu: float) -> float:
+        """Noisy number of records.
+
+        Sensitivity: 1 under adding or removing a record. Privacy: mu-GDP.
+        """
+        self._spend("number of records", mu)
+        one = float(2**GRID_BITS)
+        exact = np.array([self._engine.total() * 2**GRID_BITS], dtype=object)
+        return float(gaussian_mechanism(exact, one, mu, self._noise)[0] * GRID)
+
+    def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
+        """PrivTree over the raw variables of the right side; see `privtree`."""
+        self._spend("partition", mu, "laplace")
+        paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
+        return privtree(paths, self._engine.code_counts(paths), mu, self._noise, theta)
+
+    def bins(
+        self, design: Design, partition: Partition, allocation: Allocation, calibration: str
+    ) -> Noisy:
+        """Noisy counts, covariate deviations and response deviations of every bin.
+
+        Neighbours: one record added or removed changes one bin. Sensitivity,
+        after scaling by public numbers: 1 for the count, at most
+        `BinScaling.sensitivity_x` for all columns together, 1 for the
+        response. Privacy: mu-GDP for each with its own mu, except that the
+        published calibration divides by ``mu`` as if `sensitivity_x` were 1
+        and is ``sensitivity_x * mu``-GDP.
+        """
+        scaling = bin_scaling(design, partition.boxes, calibration)
+        count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
+        one = float(2**GRID_BITS)
+        self._spend("bin counts", allocation.count)
+        noisy_count = gaussian_mechanism(
+            count.astype(object) * 2**GRID_BITS, one, allocation.count, self._noise
+        )
+        released = scaling.unit > 0.0
+        noisy_x = np.zeros(scaling.unit.shape)
+        if released.any():
+            self._spend("bin sums of covariates", scaling.sensitivity_x * allocation.sum_x)
+            noisy_x[released] = gaussian_mechanism(
+                dev_x[released], one, allocation.sum_x, self._noise
+            )
+        self._spend("bin sums of the response", allocation.sum_y)
+        noisy_y = gaussian_mechanism(dev_y, one, allocation.sum_y, self._noise)
+        return Noisy(
+            {
+                "count": noisy_count * GRID,
+                "dev_x": noisy_x * GRID * scaling.unit,
+                "dev_y": noisy_y * GRID * scaling.unit_y,
+            },
+            {
+                "count": np.full(len(count), 1.0 / allocation.count),
+                "dev_x": scaling.unit / allocation.sum_x,
+                "dev_y": np.full(len(count), scaling.unit_y / allocation.sum_y),
+            },
+        )
+
+    def moments(self, design: Design, mu: float) -> Noisy:
+        """Noisy second moments of f = (1, z*, y*), columns scaled to [-1, 1].
+
+        Released are the count, ``sum f_j``, ``sum f_j f_k`` and
+        ``sum (f_j^2 - 1/2)``; squares are completed by half the noisy count.
+        Sensitivity: `moment_sensitivity`, jointly. Privacy: mu-GDP.
+        """
+        self._spend("second moments", mu)
+        scaling = column_scaling(design)
+        exact = self._engine.moment_sums(design, scaling)
+        squares = np.arange(1, scaling.size)
+        # 2^(2 FACTOR_BITS) is even, so half the count is a whole number of units.
+        exact[squares, squares] -= exact[0, 0] // 2
+        upper = np.triu_indices(scaling.size)
+        sensitivity = moment_sensitivity(scaling.size)
+        noisy = gaussian_mechanism(exact[upper], sensitivity / PRODUCT_GRID, mu, self._noise)
+        matrix = np.zeros(exact.shape)
+        matrix[upper] = noisy * PRODUCT_GRID
+        matrix = matrix + np.triu(matrix, 1).T
+        matrix[squares, squares] += matrix[0, 0] / 2.0
+        return Noisy({"moments": matrix}, {"moments": np.full(matrix.shape, sensitivity / mu)})

@@ -1,0 +1,117 @@
+"""What a caller may ask for, checked before anything is charged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpbinagg.accounting import gdp
+from dpbinagg.accounting.budget import Budget
+from dpbinagg.domain import Domain
+from dpbinagg.errors import BudgetError, DataError, DPBinAggError
+from dpbinagg.partition import Partition
+
+ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
+COV_TYPES = ("sandwich", "model")
+PARTITIONS = ("privtree", "grid")
+CALIBRATIONS = ("joint", "paper")
+MISSING = ("drop", "raise")
+NEIGHBOURS = ("add-remove", "replace")
+
+
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Check an argument that takes one of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        words = ", ".join(repr(word) for word in allowed)
+        raise DPBinAggError(f"{name} must be one of {words}, got {got}")
+    return value
+
+
+def total_mu(mu: object, epsilon: object, delta: object) -> float:
+    """The total mu, given as such or by epsilon and delta."""
+    if mu is None and epsilon is None and delta is None:
+        raise BudgetError("give the privacy of the release: mu=1.0, or epsilon= and delta=")
+    if mu is not None and (epsilon is not None or delta is not None):
+        raise BudgetError("give either mu= or epsilon= and delta=, not both")
+    if mu is None:
+        if epsilon is None or delta is None:
+            raise BudgetError("epsilon= and delta= belong together; give both, or mu= instead")
+        return gdp.mu(epsilon, delta)  # type: ignore[arg-type]
+    if isinstance(mu, bool) or not isinstance(mu, int | float) or not math.isfinite(mu) or mu <= 0:
+        got = f"{mu!r}" if isinstance(mu, int | float) else type(mu).__name__
+        raise BudgetError(f"mu must be a finite number above 0, got {got}; 1.0 is a usual choice")
+    return float(mu)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The public arguments of a release, validated."""
+
+    mu: float
+    domain: Domain
+    budget: Budget
+    partition: str | Partition
+    calibration: str
+    missing: str
+    neighbours: str
+
+    @classmethod
+    def from_arguments(
+        cls,
+        *,
+        mu: Any,
+        epsilon: Any,
+        delta: Any,
+        bounds: Any,
+        budget: Any,
+        partition: Any,
+        calibration: Any,
+        missing: Any,
+        neighbours: Any,
+        estimator: str,
+    ) -> Settings:
+        """Validate what a caller passed."""
+        if not isinstance(partition, Partition):
+            one_of("partition", partition, PARTITIONS)
+        one_of("calibration", calibration, CALIBRATIONS)
+        one_of("missing", missing, MISSING)
+        one_of("neighbours", neighbours, NEIGHBOURS)
+        if budget is None:
+            budget = default_budget(estimator, calibration)
+        if not isinstance(budget, Budget):
+            raise BudgetError(
+                f"budget must be a Budget, got {type(budget).__name__}; "
+                "write Budget(partition=1, count=3, sum_x=3, sum_y=3)"
+            )
+        if calibration == "paper" and (budget.moments or budget.scores):
+            budget = budget.without("moments", "scores")
+        domain = bounds if isinstance(bounds, Domain) else Domain(bounds)
+        return cls(
+            total_mu(mu, epsilon, delta),
+            domain,
+            budget,
+            partition,
+            calibration,
+            missing,
+            neighbours,
+        )
+
+
+def default_budget(estimator: str, calibration: str) -> Budget:
+    """The package's split, less the components that the estimator does not use."""
+    if calibration == "paper":
+        return Budget.paper()
+    if estimator == "refined":
+        return Budget()
+    if estimator == "combined":
+        return Budget().without("scores")
+    return Budget().without("moments", "scores")
+
+
+def require_text(name: str, value: object) -> str:
+    """Check an argument that must be a non-empty string."""
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{name} must be a non-empty string, got {type(value).__name__}")
+    return value

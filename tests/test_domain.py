@@ -1,0 +1,124 @@
+"""Domains are validated when they are made."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.errors import DomainError
+
+
+def test_the_forms_of_a_declaration():
+    domain = Domain(
+        {
+            "wage": (1, 200),
+            "open": (0, None),
+            "educ": range(21),
+            "region": ["N", "S"],
+            "dtype": pd.CategoricalDtype(["a", "b"]),
+            "code": np.array([1, 2, 3]),
+        }
+    )
+    assert domain["wage"] == Numeric(1.0, 200.0)
+    assert domain["open"].upper == math.inf
+    assert not domain["open"].bounded
+    assert domain["educ"] == Numeric(0.0, 20.0, integer=True)
+    assert domain["dtype"] == Categorical(("a", "b"))
+    assert domain["code"].levels == (1, 2, 3)
+    assert Domain(eval(repr(domain), {"Domain": Domain})) == domain
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        (2, 1),
+        (1, 1),
+        (math.nan, 1),
+        (0, math.nan),
+        (math.inf, math.inf),
+        ("a", "b"),
+        (True, 2),
+        (0, 1, 2),
+        [],
+        ["a", "a"],
+        [1, True],
+        [None, "a"],
+        [math.nan],
+        [["a"]],
+        [object()],
+        "ab",
+        3,
+        None,
+        range(0, 10, 2),
+        range(3, 4),
+        (-1.7e308, 1.7e308),
+        Numeric,
+    ],
+)
+def test_malformed_declarations_name_the_variable(spec):
+    with pytest.raises(DomainError, match=r"bounds\['x'\]"):
+        Domain({"x": spec})
+
+
+@pytest.mark.parametrize("spec", [[("x", (0, 1))], 3, "x", {1: (0, 1)}, {"": (0, 1)}])
+def test_malformed_mappings(spec):
+    with pytest.raises(DomainError):
+        Domain(spec)
+
+
+def test_integer_bounds_are_whole():
+    with pytest.raises(DomainError, match="whole numbers"):
+        Numeric(0.5, 3.0, integer=True)
+
+
+def test_codebook_round_trip(tmp_path):
+    domain = Domain(
+        {
+            "wage": (0.5, None),
+            "educ": range(21),
+            "sex": ["f", "m"],
+            "member": [False, True],
+        }
+    )
+    domain.to_csv(tmp_path / "codebook.csv")
+    assert Domain.from_csv(tmp_path / "codebook.csv") == domain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "name,type\n",
+        "variable,kind\nx,numeric\n",
+        "name,type,lower,upper\nx,number,0,1\n",
+        "name,type,lower,upper\nx,numeric,zero,1\n",
+        "name,type,lower,upper\nx,numeric,2,1\n",
+        "name,type,lower,upper\nx,numeric,0,1\nx,numeric,0,1\n",
+        "name,type,levels\nx,categorical,\n",
+        "name,type,lower,upper\n,numeric,0,1\n",
+        "\x00\x01",
+    ],
+)
+def test_malformed_codebooks(tmp_path, text):
+    path = tmp_path / "codebook.csv"
+    path.write_text(text)
+    with pytest.raises(DomainError):
+        Domain.from_csv(path)
+
+
+def test_missing_codebook(tmp_path):
+    with pytest.raises(DomainError, match="cannot be read"):
+        Domain.from_csv(tmp_path / "none.csv")
+
+
+def test_from_frame_reads_the_schema_only():
+    frame = pd.DataFrame({"x": [1.0], "c": pd.Categorical(["a"], ["a", "b"]), "b": [True]})
+    assert Domain.from_frame(frame) == Domain({"c": ["a", "b"], "b": [False, True]})
+    assert Domain.from_frame(frame.iloc[:0]) == Domain.from_frame(frame)
+
+
+def test_an_undeclared_variable_gets_a_sentence():
+    with pytest.raises(DomainError, match="not in the domain"):
+        Domain({})["x"]
