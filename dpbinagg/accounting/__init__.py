@@ -2,5 +2,6 @@
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, Budget, per_record_mu
+from dpbinagg.accounting.ledger import Ledger
 
-__all__ = ["Allocation", "Budget", "gdp", "per_record_mu"]
+__all__ = ["Allocation", "Budget", "Ledger", "gdp", "per_record_mu"]
