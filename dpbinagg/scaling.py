@@ -54,6 +54,25 @@ class BinScaling:
     unit_y: float
     sensitivity_x: float
 
+    @cached_property
+    def reach(self) -> Floats:
+        """Largest scaled deviation in each bin, ``max_j h_kj / unit_kj``, (K,)."""
+        ratio = np.divide(
+            self.half_width, self.unit, out=np.zeros_like(self.unit), where=self.unit > 0.0
+        )
+        return np.asarray(ratio.max(axis=1, initial=0.0))
+
+    @cached_property
+    def centre_by_column(self) -> Floats:
+        """`centre`, one row for each column."""
+        return np.ascontiguousarray(self.centre.T)
+
+    @cached_property
+    def inverse_unit_by_column(self) -> Floats:
+        """``1 / unit``, or 0 where a column is constant; one row for each column."""
+        inverse = np.divide(1.0, self.unit, out=np.zeros_like(self.unit), where=self.unit > 0.0)
+        return np.ascontiguousarray(inverse.T)
+
 
 def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
     """Scaling of the sums in `boxes`.

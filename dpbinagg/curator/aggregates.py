@@ -19,37 +19,47 @@ from dpbinagg.scaling import BinScaling, ColumnScaling
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-CHUNK = 2**16
+CHUNK = 2**13
+INT64_ROWS = 2 ** (62 - GRID_BITS)
+"""So many contributions add up without overflow in 64 bits."""
 EXACT_ROWS = 2 ** (53 - 2 * FACTOR_BITS)
 """So many products of two factors add up exactly in double precision."""
 
 
-def chunks(n: int, size: int = CHUNK) -> Iterator[slice]:
+def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
     """Slices of at most `size` rows."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+    return (slice(low, min(low + size, stop)) for low in range(start, stop, size))
 
 
-def _grouped(bins: Integers, contributions: Integers, n_bins: int) -> Integers:
-    """Sums of the rows of `contributions` by bin, exact while they fit int64."""
-    n = len(bins)
-    indicator = sparse.csc_array(
-        (np.ones(n, dtype=np.int64), bins, np.arange(n + 1)), shape=(n_bins, n)
-    )
-    return np.asarray(indicator @ contributions)
+def unit_contributions(
+    columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
+) -> Floats:
+    """Scaled deviations ``(z - centre) / unit`` and ``(y - centre_y) / unit_y``.
 
+    Every deviation is cut to its half-width, and the columns of a record
+    together to norm `sensitivity_x`: the sensitivity is a property of this
+    function, whatever the bounds of the design say.
 
-def unit_contributions(columns: Floats, bins: Integers, scaling: BinScaling) -> Floats:
-    """``(z - centre) / unit``, cut to the box and to norm at most `sensitivity_x`.
-
-    The cut makes the sensitivity a property of this function, whatever the
-    bounds of the design say.
+    Returns
+    -------
+    (p + 1, n) array
+        One row for each column, the response last.
     """
-    reach = scaling.half_width[bins]
-    deviation = np.clip(columns - scaling.centre[bins], -reach, reach)
-    unit = scaling.unit[bins]
-    scaled = np.divide(deviation, unit, out=np.zeros_like(deviation), where=unit > 0.0)
-    norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-    return scaled * np.minimum(1.0, scaling.sensitivity_x / np.maximum(norm, 1e-300))[:, None]
+    p = scaling.centre.shape[1]
+    reach = scaling.reach[bins]
+    scaled = np.empty((p + 1, len(bins)))
+    norm2 = np.zeros(len(bins))
+    for j in range(p):
+        row = scaled[j]
+        np.subtract(columns[:, j], scaling.centre_by_column[j][bins], out=row)
+        row *= scaling.inverse_unit_by_column[j][bins]
+        np.clip(row, -reach, reach, out=row)
+        norm2 += row * row
+    limit = scaling.sensitivity_x
+    if norm2.max(initial=0.0) > limit * limit:
+        scaled[:p] *= np.minimum(1.0, limit / np.sqrt(np.maximum(norm2, 1e-300)))
+    np.clip((response - scaling.centre_y) / scaling.unit_y, -1.0, 1.0, out=scaled[p])
+    return scaled
 
 
 def bin_sums(
@@ -65,15 +75,22 @@ def bin_sums(
     """
     n_bins, p = scaling.centre.shape
     count = np.bincount(bins, minlength=n_bins).astype(np.int64)
-    total = np.zeros((n_bins, p + 1), dtype=object)
-    for rows in chunks(len(bins)):
-        scaled = np.empty((rows.stop - rows.start, p + 1))
-        scaled[:, :p] = unit_contributions(columns[rows], bins[rows], scaling)
-        deviation = (response[rows] - scaling.centre_y) / scaling.unit_y
-        scaled[:, p] = np.clip(deviation, -1.0, 1.0)
-        # The cast cuts toward zero: it never lengthens a contribution.
-        total += _grouped(bins[rows], (scaled * 2.0**GRID_BITS).astype(np.int64), n_bins)
-    return count, total[:, :p], total[:, p]
+    total = np.zeros((p + 1, n_bins), dtype=object)
+    for block in chunks(len(bins), INT64_ROWS):
+        part = np.zeros((p + 1, n_bins), dtype=np.int64)
+        for rows in chunks(block.stop, start=block.start):
+            here = bins[rows]
+            scaled = unit_contributions(columns[rows], response[rows], here, scaling)
+            # The cast cuts toward zero: it never lengthens a contribution.
+            whole = (scaled * 2.0**GRID_BITS).astype(np.int64)
+            indicator = sparse.csc_array(
+                (np.ones(len(here), dtype=np.int64), here, np.arange(len(here) + 1)),
+                shape=(n_bins, len(here)),
+            )
+            for j in range(p + 1):
+                part[j] += indicator @ whole[j]
+        total += part
+    return count, total[:p].T, total[p]
 
 
 def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
