@@ -1,0 +1,5 @@
+"""Formulas without peeking: formula and domain to design, on zero records."""
+
+from dpbinagg.formula.design import Design, build_design
+
+__all__ = ["Design", "build_design"]

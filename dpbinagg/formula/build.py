@@ -1,0 +1,236 @@
+"""Formula and domain to the structure of a design, on zero records."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+import patsy.categorical
+
+from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.errors import DataError, FormulaError
+from dpbinagg.formula.arrays import Arrays
+from dpbinagg.formula.categories import declared_levels
+from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, NumericLevels, Truth
+from dpbinagg.formula.parse import Parser, is_call, syntax, variable_name
+from dpbinagg.formula.terms import Subterm, subterms_of
+
+MAX_COLUMNS = 5000
+MAX_FORMULA = 50_000
+ZERO_RECORDS: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a formula says, whatever the numeric bounds."""
+
+    formula: str
+    constants: Mapping[str, float]
+    domain: Domain
+    subterms: tuple[Subterm, ...]
+    response: NumericFactor
+    variables: tuple[str, ...]
+    fixed: frozenset[str]
+    design_info: Any
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """The factors of both sides, the response last."""
+        right = {factor.name: factor for part in self.subterms for factor in part.factors}
+        return (*right.values(), self.response)
+
+
+class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
+    """A factor that patsy evaluates through our expressions, never through Python."""
+
+    def __init__(self, factor: Factor, domain: Domain) -> None:
+        super().__init__(factor.name)
+        self._factor = factor
+        self._domain = domain
+
+    def memorize_passes_needed(self, state: dict[str, Any], eval_env: object) -> int:
+        """No pass over data is needed."""
+        return 0
+
+    def eval(self, memorize_state: dict[str, Any], data: Mapping[str, Any]) -> Any:
+        """Values for a public table, in the form that patsy expects."""
+        factor = self._factor
+        records, n = self._records(data)
+        arrays = Arrays(records, self._domain, n, clip=False)
+        with np.errstate(all="ignore"):
+            if isinstance(factor, CategoricalFactor):
+                levels: Any = list(factor.levels)
+                codes = factor.source.codes(arrays)
+                codes = np.where(arrays.missing, -1, codes)
+                values = pd.Categorical.from_codes(codes, categories=levels)
+                return patsy.categorical.C(values, factor.contrast, levels)
+            columns = factor.columns(arrays)
+        stacked = np.stack(columns, axis=1) if factor.n_columns > 1 else columns[0]
+        return np.where(arrays.missing.reshape(-1, *[1] * (stacked.ndim - 1)), np.nan, stacked)
+
+    def _records(self, data: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        records: dict[str, Any] = {}
+        for name in self._factor.variables:
+            try:
+                values = np.empty(0) if data is ZERO_RECORDS else data[name]
+            except KeyError:
+                raise DataError(f"the table lacks the variable {name!r}; add the column") from None
+            variable = self._domain[name]
+            if isinstance(variable, Categorical):
+                levels = list(variable.levels)
+                records[name] = pd.Categorical(np.atleast_1d(values), categories=levels).codes
+            else:
+                records[name] = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        return records, max(len(values) for values in records.values())
+
+
+def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]) -> Structure:
+    """Parse `formula` against public facts."""
+    description = _describe(formula)
+    left, right = description.lhs_termlist, description.rhs_termlist
+    codes = [factor.name() for term in right for factor in term.factors]
+    response_code = _response_code(left)
+    declared = _levels_in_code([*codes, response_code], domain)
+    extended = domain.updated(declared)
+    parser = Parser(extended, constants, frozenset(declared))
+    factors = {code: parser.factor(code) for code in dict.fromkeys(codes)}
+    response = _response(parser.factor(response_code))
+    variables = tuple(dict.fromkeys(name for code in codes for name in factors[code].variables))
+    _check_sides(response, variables, factors)
+    used = extended.updated(
+        {name: Numeric() for name in (*variables, *response.variables) if name not in extended}
+    ).subset(tuple(dict.fromkeys((*variables, *response.variables))))
+    design_info = _design_info(right, factors, used)
+    return Structure(
+        formula,
+        constants,
+        used,
+        subterms_of(design_info, factors),
+        response,
+        variables,
+        _fixed(factors.values()),
+        design_info,
+    )
+
+
+def _describe(formula: str) -> Any:
+    """Patsy's reading of the formula; nothing is evaluated."""
+    if not isinstance(formula, str):
+        raise FormulaError(
+            f'formula must be a string such as "y ~ x1 + x2", got {type(formula).__name__}'
+        )
+    if len(formula) > MAX_FORMULA:
+        raise FormulaError(f"formula must have at most {MAX_FORMULA} characters; shorten it")
+    try:
+        return patsy.ModelDesc.from_formula(formula)
+    except patsy.PatsyError as error:
+        raise FormulaError(
+            f"formula cannot be read: {error}; see the patsy documentation for the syntax"
+        ) from None
+    except (RecursionError, MemoryError, ValueError, SyntaxError):
+        raise FormulaError("formula cannot be read; check brackets and operators") from None
+
+
+def _response_code(terms: list[Any]) -> str:
+    if len(terms) != 1 or len(terms[0].factors) != 1:
+        raise FormulaError(
+            f"formula must have exactly one response, got {len(terms)} terms left of '~'; "
+            'write "y ~ x1 + x2", and arithmetic in I(...), as in "I(y1 + y2) ~ x1"'
+        )
+    return str(terms[0].factors[0].name())
+
+
+def _response(factor: Factor) -> NumericFactor:
+    """The response as one number; a comparison counts as 0 and 1."""
+    if isinstance(factor, CategoricalFactor):
+        if isinstance(factor.source, Truth):
+            return NumericFactor(factor.name, factor.source.expression)
+        raise FormulaError(
+            f"response {factor.name!r} is categorical and a regression needs a number; write a "
+            f"comparison such as I({factor.variables[0]} == {factor.levels[-1]!r}), "
+            "which counts as 0 and 1"
+        )
+    if factor.n_columns != 1:
+        raise FormulaError(
+            f"response {factor.name!r} has {factor.n_columns} columns; use one number"
+        )
+    return factor
+
+
+def _check_sides(
+    response: NumericFactor, variables: tuple[str, ...], factors: Mapping[str, Factor]
+) -> None:
+    if response.name in factors or set(response.variables) <= set(variables):
+        raise FormulaError(
+            f"response {response.name!r} is made of variables that are also on the right side; "
+            "remove them there"
+        )
+
+
+def _levels_in_code(codes: list[str], domain: Domain) -> dict[str, Categorical]:
+    """Levels that C(x, levels=...) declares for variables not in the domain."""
+    declared: dict[str, Categorical] = {}
+    for code in dict.fromkeys(codes):
+        for name, levels in _declarations(code):
+            if name in domain:
+                continue
+            if name in declared and repr(declared[name].levels) != repr(levels):
+                raise FormulaError(
+                    f"term {code!r}: the levels of {name!r} are written in two ways; declare them "
+                    "once, in bounds"
+                )
+            declared[name] = Categorical(levels)
+    return declared
+
+
+def _declarations(code: str) -> Iterator[tuple[str, tuple[Hashable, ...]]]:
+    try:
+        for node in ast.walk(syntax(code)):
+            if isinstance(node, ast.Call) and is_call(node, "C"):
+                levels = declared_levels(node)
+                name = variable_name(node.args[0]) if node.args else None
+                if levels is not None and name is not None:
+                    yield name, levels
+    except FormulaError as error:
+        raise FormulaError(f"term {code!r}: {error}") from None
+
+
+def _fixed(factors: Any) -> frozenset[str]:
+    """Numeric variables whose bounds are the levels of a factor."""
+    return frozenset(
+        factor.source.name
+        for factor in factors
+        if isinstance(factor, CategoricalFactor) and isinstance(factor.source, NumericLevels)
+    )
+
+
+def _design_info(terms: list[Any], factors: Mapping[str, Factor], domain: Domain) -> Any:
+    """Patsy's names, contrasts and column order, on zero records."""
+    width = sum(
+        math.prod(_most_columns(factors[factor.name()]) for factor in term.factors)
+        for term in terms
+    )
+    if width == 0 or width > MAX_COLUMNS:
+        raise FormulaError(
+            f"the right side must have from 1 to {MAX_COLUMNS} columns, got about {width}; "
+            "name at least one term, or use fewer levels and interactions"
+        )
+    public = {code: PublicFactor(factor, domain) for code, factor in factors.items()}
+    own = [patsy.Term([public[factor.name()] for factor in term.factors]) for term in terms]
+    try:
+        (info,) = patsy.design_matrix_builders(
+            [own], lambda: iter([ZERO_RECORDS]), patsy.EvalEnvironment([])
+        )
+    except patsy.PatsyError as error:
+        raise FormulaError(f"formula cannot be built: {error.message}; correct the term") from None
+    return info
+
+
+def _most_columns(factor: Factor) -> int:
+    return len(factor.levels) if isinstance(factor, CategoricalFactor) else factor.n_columns

@@ -1,0 +1,275 @@
+"""The design: columns, names and bounds of a regression, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.boxes import Boxes, Records
+from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.errors import DataError, DomainError, FormulaError
+from dpbinagg.formula.arrays import Arrays
+from dpbinagg.formula.build import Structure, build_structure
+from dpbinagg.formula.intervals import Intervals
+from dpbinagg.formula.radius import radius2
+from dpbinagg.formula.terms import Bounds, Values
+
+Array = NDArray[np.float64]
+
+CACHE_SIZE = 64
+_CACHE: dict[tuple[str, str, str], Structure] = {}
+
+
+class Design:
+    """The design matrix that a formula and a domain describe.
+
+    Made by `build_design`; no record is needed. Pickles as formula, domain and
+    constants.
+
+    Attributes
+    ----------
+    formula : str
+    domain : Domain
+        Of the variables of both sides.
+    constants : mapping
+        Numbers that the formula calls by name.
+    """
+
+    __slots__ = ("_structure", "domain")
+
+    domain: Domain
+
+    def __init__(self, structure: Structure, domain: Domain) -> None:
+        self._structure = structure
+        self.domain = domain
+        self._check()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return build_design, (self.formula, self.domain, dict(self.constants))
+
+    def __repr__(self) -> str:
+        return f"Design({self.formula!r}, {self.domain!r})"
+
+    @property
+    def formula(self) -> str:
+        """The formula as it was written."""
+        return self._structure.formula
+
+    @property
+    def constants(self) -> Mapping[str, float]:
+        """Numbers that the formula calls by name."""
+        return MappingProxyType(dict(self._structure.constants))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Raw variables of the right side, in the order of the formula."""
+        return self._structure.variables
+
+    @property
+    def response_variables(self) -> tuple[str, ...]:
+        """Raw variables of the response."""
+        return self._structure.response.variables
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Patsy's names of the columns."""
+        return tuple(self.design_info.column_names)
+
+    @property
+    def response_name(self) -> str:
+        """Patsy's name of the response."""
+        return self._structure.response.name
+
+    @property
+    def intercept(self) -> int | None:
+        """Index of the intercept, None without one."""
+        for subterm in self._structure.subterms:
+            if not subterm.factors:
+                return subterm.start
+        return None
+
+    @property
+    def design_info(self) -> Any:
+        """Patsy's DesignInfo; it evaluates public tables through this design."""
+        return self._structure.design_info
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Numeric variables of either side with a bound that is not known."""
+        return tuple(
+            name
+            for name, variable in self.domain.items()
+            if isinstance(variable, Numeric) and not variable.bounded
+        )
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """Numeric variables whose declared bounds are levels and cannot be changed."""
+        return tuple(name for name in self.domain if name in self._structure.fixed)
+
+    def with_domain(self, domain: Domain) -> Design:
+        """The same design on other bounds.
+
+        Variables that `domain` lacks, and those of `fixed`, keep theirs. Levels
+        and kinds of variables must be the same; use `build_design` otherwise.
+        """
+        bounds: dict[str, object] = {}
+        for name, variable in self.domain.items():
+            new = variable
+            if name in domain:
+                new = domain[name]
+            levels = isinstance(variable, Categorical) or isinstance(new, Categorical)
+            if levels and repr(new) != repr(variable):
+                raise DomainError(
+                    f"bounds[{name!r}]: levels cannot be changed in an existing design; "
+                    "build a new one"
+                )
+            bounds[name] = variable if name in self._structure.fixed else new
+        return Design(self._structure, Domain(bounds))
+
+    def _check(self) -> None:
+        """Refuse transforms that are undefined somewhere on the known bounds."""
+        unbounded = set(self.unbounded)
+        whole = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
+        for factor in self._structure.factors:
+            if unbounded.isdisjoint(factor.variables):
+                try:
+                    whole.check(factor)
+                except FormulaError as error:
+                    raise FormulaError(f"term {factor.name!r}: {error}") from None
+
+    def _n_records(self, records: Records) -> int:
+        for name in (*self.variables, *self.response_variables):
+            if name in records:
+                return len(records[name])
+        raise DataError("records hold none of the variables of the formula; pass all of them")
+
+    def columns(self, records: Records) -> Array:
+        """The design matrix, (n, p).
+
+        Raw values are clipped into the domain; the row of a record with a
+        missing value in any variable of the right side is NaN.
+        """
+        n = self._n_records(records)
+        arrays = Arrays(records, self.domain, n)
+        values = Values(arrays)
+        matrix = np.empty((n, len(self.column_names)), order="F")
+        with np.errstate(all="ignore"):
+            for subterm in self._structure.subterms:
+                values.fill(subterm, matrix)
+        if self.unbounded:
+            arrays.missing |= ~np.isfinite(matrix).all(axis=1)
+        matrix[arrays.missing] = np.nan
+        return matrix
+
+    def response(self, records: Records) -> Array:
+        """The response, (n,); NaN where missing."""
+        arrays = Arrays(records, self.domain, self._n_records(records))
+        with np.errstate(all="ignore"):
+            values = np.array(self._structure.response.columns(arrays)[0])
+        if self.unbounded:
+            arrays.missing |= ~np.isfinite(values)
+        values[arrays.missing] = np.nan
+        return values
+
+    def _require_bounds(self, names: tuple[str, ...]) -> None:
+        missing = [name for name in names if name in self.unbounded]
+        if missing:
+            raise DomainError(
+                f"bounds of {', '.join(map(repr, missing))} are not known; declare them in bounds, "
+                "or let the curator find a working range first"
+            )
+
+    def column_bounds(self, boxes: Boxes) -> tuple[Array, Array]:
+        """Bounds of every column on every box, two (K, p) arrays."""
+        self._require_bounds(self.variables)
+        bounds = Bounds(Intervals(self.domain, boxes))
+        return self._column_bounds(bounds, len(boxes))
+
+    def _column_bounds(self, bounds: Bounds, n_boxes: int) -> tuple[Array, Array]:
+        lower = np.empty((n_boxes, len(self.column_names)))
+        upper = np.empty_like(lower)
+        for subterm in self._structure.subterms:
+            for j, interval in enumerate(bounds.columns(subterm), start=subterm.start):
+                lower[:, j] = interval.lower
+                upper[:, j] = interval.upper
+        return lower, upper
+
+    def radius2(self, boxes: Boxes, centre: Array | None = None) -> Array:
+        """Largest squared norm of a scaled deviation on every box, (K,).
+
+        The supremum over the box of ``sum_j ((z_j - m_j) / h_j)^2`` over columns
+        with h > 0; m and h are the centres and half-widths of `column_bounds`,
+        m may be given instead.
+        """
+        self._require_bounds(self.variables)
+        bounds = Bounds(Intervals(self.domain, boxes))
+        lower, upper = self._column_bounds(bounds, len(boxes))
+        if centre is None:
+            centre = lower + (upper - lower) / 2
+        return radius2(self._structure.subterms, bounds, centre, (upper - lower) / 2)
+
+    def response_bounds(self) -> tuple[float, float]:
+        """Bounds of the response on the domain."""
+        self._require_bounds(self.response_variables)
+        bounds = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
+        (interval,) = bounds.numeric(self._structure.response)
+        return float(interval.lower.min()), float(interval.upper.max())
+
+
+def _constants(constants: Mapping[str, float] | None, domain: Domain) -> dict[str, float]:
+    """Check the numbers that a formula may call by name."""
+    checked: dict[str, float] = {}
+    for name, value in (constants or {}).items():
+        item = getattr(value, "item", None)
+        plain = item() if callable(item) else value
+        if isinstance(plain, bool) or not isinstance(plain, int | float):
+            raise FormulaError(
+                f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "
+                "columns must not be passed"
+            )
+        if not math.isfinite(plain):
+            raise FormulaError(f"constants[{name!r}] must be finite; correct it")
+        if name in domain:
+            raise FormulaError(
+                f"constants[{name!r}] is also a variable of the domain; rename the constant"
+            )
+        checked[name] = float(plain)
+    return checked
+
+
+def build_design(
+    formula: str, domain: Domain, constants: Mapping[str, float] | None = None
+) -> Design:
+    """Understand a formula from public facts alone.
+
+    Parameters
+    ----------
+    formula : str
+        A patsy formula such as ``"np.log(wage) ~ educ + C(region)"``.
+    domain : Domain
+        Bounds and levels. A name that it lacks is a numeric variable with
+        unknown bounds.
+    constants : mapping, optional
+        Numbers that the formula may call by name.
+
+    Returns
+    -------
+    Design
+    """
+    if not isinstance(domain, Domain):
+        domain = Domain(domain)
+    numbers = _constants(constants, domain)
+    key = (str(formula), repr(domain), repr(numbers))
+    structure = _CACHE.get(key)
+    if structure is None:
+        structure = build_structure(formula, domain, numbers)
+        while len(_CACHE) >= CACHE_SIZE:
+            _CACHE.pop(next(iter(_CACHE)))
+        _CACHE[key] = structure
+    return Design(structure, structure.domain)

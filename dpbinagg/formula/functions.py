@@ -1,0 +1,108 @@
+"""The white list of functions, and what is said about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Shape = Literal["increasing", "even", "sine", "cosine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of one number.
+
+    Attributes
+    ----------
+    compute : callable
+        The numpy function.
+    shape : str
+        "increasing"; "even": even and increasing in the absolute value; or a
+        wave. Decides how the function acts on an interval.
+    above : float or None
+        The function needs arguments above this number,
+    closed : bool
+        or equal to it.
+    exact : bool
+        Whether the computed function is itself monotone (correctly rounded
+        ones are), so that computed ends bound computed values.
+    """
+
+    compute: Callable[[Array], Array]
+    shape: Shape = "increasing"
+    above: float | None = None
+    closed: bool = False
+    exact: bool = False
+
+
+FUNCTIONS: dict[str, Function] = {
+    "log": Function(np.log, above=0.0),
+    "log2": Function(np.log2, above=0.0),
+    "log10": Function(np.log10, above=0.0),
+    "log1p": Function(np.log1p, above=-1.0),
+    "exp": Function(np.exp),
+    "exp2": Function(np.exp2),
+    "expm1": Function(np.expm1),
+    "sqrt": Function(np.sqrt, above=0.0, closed=True, exact=True),
+    "cbrt": Function(np.cbrt),
+    "arcsinh": Function(np.arcsinh),
+    "sinh": Function(np.sinh),
+    "tanh": Function(np.tanh),
+    "arctan": Function(np.arctan),
+    "sign": Function(np.sign, exact=True),
+    "floor": Function(np.floor, exact=True),
+    "ceil": Function(np.ceil, exact=True),
+    "trunc": Function(np.trunc, exact=True),
+    "rint": Function(np.rint, exact=True),
+    "abs": Function(np.abs, shape="even", exact=True),
+    "square": Function(np.square, shape="even", exact=True),
+    "cosh": Function(np.cosh, shape="even"),
+    "sin": Function(np.sin, shape="sine"),
+    "cos": Function(np.cos, shape="cosine"),
+}
+
+ALIASES = {"absolute": "abs", "fabs": "abs"}
+
+BARE_NAMES = frozenset({"log", "log2", "log10", "exp", "sqrt", "abs", "minimum", "maximum", "clip"})
+"""Functions that need no ``np.``, and under which names patsy may know them."""
+
+LEARNING = frozenset(
+    name
+    for names in (
+        "center standardize scale zscore demean mean average nanmean median nanmedian std nanstd",
+        "var nanvar min max amin amax nanmin nanmax ptp sum nansum prod cumsum cumprod cummax",
+        "cummin quantile nanquantile percentile nanpercentile mode rank rankdata argsort sort",
+        "unique qcut cut digitize histogram bincount diff ediff1d gradient shift lag lead rolling",
+        "expanding ewm groupby transform value_counts nunique size count len shape first last",
+        "idxmax idxmin interp roll corrcoef cov poly factorize get_dummies searchsorted te",
+    )
+    for name in names.split()
+)
+"""Functions and methods that summarise, order or compare records."""
+
+REMEDIES = {
+    "center": 'subtract a public number instead, as in "I(x - 40)"',
+    "standardize": 'use public numbers instead, as in "I((x - 40) / 10)"',
+    "scale": 'use public numbers instead, as in "I((x - 40) / 10)"',
+    "min": 'for the smaller of two numbers write "np.minimum(x, 3)"',
+    "max": 'for the larger of two numbers write "np.maximum(x, 3)"',
+    "cut": 'write comparisons with public thresholds, as in "I(x > 30)"',
+    "digitize": 'write comparisons with public thresholds, as in "I(x > 30)"',
+    "te": 'multiply splines with public knots, as in "cr(x, ...):cr(z, ...)"',
+    "round": 'write "np.rint(x)"',
+    "pow": 'write "x ** 2"',
+}
+
+
+def remedy(name: str) -> str:
+    """What to write instead of a function that learns from data."""
+    default = (
+        'write a public number in its place, or pass one by name with constants={"k": ...}; '
+        "it must not be computed from this table"
+    )
+    return REMEDIES.get(name, default)

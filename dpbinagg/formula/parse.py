@@ -1,0 +1,421 @@
+"""Factor code to factors: a white list over Python's syntax tree.
+
+Nothing of a formula is ever run by Python. The code of each factor is parsed,
+checked node by node, and turned into an expression; what is not on the list is
+refused with the remedy.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from typing import NoReturn
+
+import numpy as np
+
+from dpbinagg.domain import Categorical, Domain
+from dpbinagg.errors import FormulaError
+from dpbinagg.formula.arrays import Arrays
+from dpbinagg.formula.categories import contrast, declared_levels, variable_factor
+from dpbinagg.formula.expression import (
+    Call,
+    Constant,
+    Expression,
+    Level,
+    Variable,
+    evaluate,
+    is_boolean,
+    variables,
+)
+from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, Truth
+from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
+from dpbinagg.formula.literals import call_arguments, is_none, label, number, numbers
+from dpbinagg.formula.splines import Basis
+
+BINARY: Mapping[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
+COMPARE: Mapping[type[ast.AST], str] = {
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+}
+PAIRS = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "power": "pow",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_xor": "xor",
+}
+NUMPY_CONSTANTS = {"pi": math.pi, "e": math.e}
+SPLINES: dict[str, tuple[str, ...]] = {
+    "bs": ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
+    "cr": ("x", "df", "knots", "lower_bound", "upper_bound", "constraints"),
+    "cc": ("x", "df", "knots", "lower_bound", "upper_bound", "constraints"),
+}
+MAX_CODE = 2000
+
+
+def syntax(code: str) -> ast.expr:
+    """The syntax tree of a factor's code."""
+    if len(code) > MAX_CODE:
+        raise FormulaError(f"has more than {MAX_CODE} characters; split it")
+    try:
+        return ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise FormulaError("is not a Python expression; check brackets and operators") from None
+
+
+def is_call(node: ast.AST, *names: str) -> bool:
+    """Whether `node` calls a function by one of these bare names."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+
+
+def variable_name(node: ast.expr) -> str | None:
+    """The variable that ``x``, ``Q("x")`` or ``I(x)`` names, else None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and is_call(node, "I", "Q"):
+        argument = next(iter(call_arguments(node, ("x",)).values()))
+        if is_call(node, "I"):
+            return variable_name(argument)
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return argument.value
+        raise FormulaError('Q needs a column name written out, as in Q("weekly wage")')
+    return None
+
+
+class Parser:
+    """Turns the code of factors into factors, knowing only public facts.
+
+    Parameters
+    ----------
+    domain : Domain
+        Declared variables; any other name is a numeric variable.
+    constants : mapping
+        Numbers that the formula may call by name.
+    only_levels : frozenset of str
+        Variables whose levels only ``C(x, levels=...)`` declares.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        constants: Mapping[str, float],
+        only_levels: frozenset[str] = frozenset(),
+    ) -> None:
+        self.domain = domain
+        self.constants = constants
+        self.only_levels = only_levels
+
+    def factor(self, code: str) -> Factor:
+        """The factor with this code; errors name the term."""
+        try:
+            factor = self._factor(code, syntax(code))
+            if not factor.variables:
+                raise FormulaError("holds no variable; remove it, or use 1 for the intercept")
+        except FormulaError as error:
+            raise FormulaError(f"term {code!r}: {error}") from None
+        return factor
+
+    def _factor(self, code: str, node: ast.expr) -> Factor:
+        while isinstance(node, ast.Call) and is_call(node, "I"):
+            (node,) = call_arguments(node, ("x",)).values()
+        if isinstance(node, ast.Call) and is_call(node, "C"):
+            return self._category(code, node)
+        if isinstance(node, ast.Call) and is_call(node, *SPLINES):
+            return self._spline(code, node)
+        name = variable_name(node)
+        if name is not None and self._is_categorical(name):
+            self._refuse_only_levels(name)
+            return variable_factor(code, name, self.domain)
+        expression = self.expression(node)
+        if is_boolean(expression):
+            return CategoricalFactor(code, Truth(expression), (False, True))
+        return NumericFactor(code, expression)
+
+    def _is_categorical(self, name: str) -> bool:
+        return name in self.domain and isinstance(self.domain[name], Categorical)
+
+    def _refuse_only_levels(self, name: str) -> None:
+        if name in self.only_levels:
+            raise FormulaError(
+                f"{name!r} is used both by itself and in C({name}, levels=...); declare it in "
+                "bounds, by its numeric bounds or by its list of levels"
+            )
+
+    def _category(self, code: str, call: ast.Call) -> CategoricalFactor:
+        arguments = call_arguments(call, ("data", "contrast", "levels"))
+        levels = declared_levels(call)
+        coding = contrast(arguments.get("contrast"))
+        name = variable_name(arguments["data"])
+        if name is not None and name not in self.constants:
+            return variable_factor(code, name, self.domain, levels, coding)
+        expression = self.expression(arguments["data"])
+        if not is_boolean(expression):
+            raise FormulaError(
+                "C takes a variable or a comparison; its levels must not be learnt from the data. "
+                "Make a column for it before, and declare its levels"
+            )
+        if levels not in (None, (False, True)):
+            raise FormulaError("the levels of a comparison are [False, True]; remove levels=")
+        return CategoricalFactor(code, Truth(expression), (False, True), coding)
+
+    def _spline(self, code: str, call: ast.Call) -> NumericFactor:
+        assert isinstance(call.func, ast.Name)
+        kind = call.func.id
+        given = call_arguments(call, SPLINES[kind])
+        if not is_none(given.get("df")):
+            raise FormulaError(
+                "df= places knots at quantiles of the data; write public knots instead, as in "
+                f"{kind}(x, knots=[10, 20], lower_bound=0, upper_bound=40)"
+            )
+        if not is_none(given.get("constraints")):
+            raise FormulaError("constraints= learn from the data; leave them out")
+        for name in ("knots", "lower_bound", "upper_bound"):
+            if is_none(given.get(name)):
+                raise FormulaError(
+                    f"{name}= is missing and would be learnt from the data; write "
+                    f"{kind}(x, knots=[10, 20], lower_bound=0, upper_bound=40) with public numbers"
+                )
+        lower, upper = (
+            number(given[side], self.constants, side) for side in ("lower_bound", "upper_bound")
+        )
+        knots = numbers(given["knots"], self.constants, "knots")
+        if not lower < upper or any(not lower < knot < upper for knot in knots):
+            raise FormulaError("knots must lie strictly between lower_bound and upper_bound")
+        if kind != "bs":
+            if len(set(knots)) < len(knots) or not knots:
+                raise FormulaError("knots must be distinct, and at least one; correct knots=")
+            return NumericFactor(code, self._numeric(given["x"]), _basis(kind, knots, lower, upper))
+        degree = number(given["degree"], {}, "degree") if "degree" in given else 3.0
+        if degree not in (0, 1, 2, 3, 4, 5):
+            raise FormulaError("degree must be a whole number from 0 to 5")
+        intercept = label(given["include_intercept"]) if "include_intercept" in given else False
+        basis = Basis("bs", knots, lower, upper, int(degree), bool(intercept))
+        return NumericFactor(code, self._numeric(given["x"]), basis)
+
+    def _numeric(self, node: ast.expr) -> Expression:
+        """An expression that is a number."""
+        expression = self.expression(node)
+        if is_boolean(expression):
+            raise FormulaError(
+                f"{expression.source} is false or true where a number is needed; "
+                f"write 1.0 * ({expression.source})"
+            )
+        return expression
+
+    def _truth(self, node: ast.expr) -> Expression:
+        """An expression that is false or true."""
+        expression = self.expression(node)
+        if not is_boolean(expression):
+            raise FormulaError(
+                f"{expression.source} is a number where a comparison is needed; "
+                f"write ({expression.source} > 0)"
+            )
+        return expression
+
+    def expression(self, node: ast.expr) -> Expression:
+        """The expression for a syntax tree."""
+        if isinstance(node, ast.Constant):
+            return Constant(number(node, {}, "a constant"))
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+            return self._operation(BINARY[type(node.op)], (node.left, node.right), node)
+        if isinstance(node, ast.UnaryOp):
+            return self._unary(node)
+        if isinstance(node, ast.Compare):
+            return self._compare(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node)
+        return _refuse(node)
+
+    def _name(self, name: str) -> Expression:
+        if name in self.constants:
+            return Constant(self.constants[name])
+        self._refuse_only_levels(name)
+        if not self._is_categorical(name):
+            return Variable(name)
+        levels = self.domain[name].levels  # type: ignore[union-attr]
+        if all(isinstance(level, bool) for level in levels) and True in levels:
+            return Level(name, True)
+        raise FormulaError(
+            f"{name!r} is categorical and cannot be computed with; compare it with a level, as in "
+            f"({name} == {levels[0]!r}), or use it as a term of its own"
+        )
+
+    def _unary(self, node: ast.UnaryOp) -> Expression:
+        if isinstance(node.op, ast.UAdd):
+            return self._numeric(node.operand)
+        if isinstance(node.op, ast.USub):
+            return _fold("neg", (self._numeric(node.operand),), node)
+        if isinstance(node.op, ast.Invert):
+            return _fold("not", (self._truth(node.operand),), node)
+        raise FormulaError('"not" does not work on columns; write ~(x > 3)')
+
+    def _operation(
+        self, operation: str, nodes: tuple[ast.expr, ast.expr], node: ast.expr
+    ) -> Expression:
+        if operation in ("and", "or", "xor"):
+            return _fold(operation, (self._truth(nodes[0]), self._truth(nodes[1])), node)
+        left, right = self.expression(nodes[0]), self.expression(nodes[1])
+        if is_boolean(left) and is_boolean(right):
+            raise FormulaError(
+                f"{ast.unparse(node)} computes with two comparisons; join them by & or |, or "
+                f"multiply one by 1.0 to count"
+            )
+        if operation in ("mod", "floordiv") and not (
+            isinstance(right, Constant) and right.value > 0
+        ):
+            raise FormulaError(
+                f"{ast.unparse(node)}: the divisor must be a positive number; write it out"
+            )
+        positive = isinstance(left, Constant) and left.value > 0
+        if operation == "pow" and not (isinstance(right, Constant) or positive):
+            raise FormulaError(
+                f"{ast.unparse(node)}: the exponent must be a number; write it out, or write "
+                "np.exp(z * np.log(x))"
+            )
+        return _fold(operation, (left, right), node)
+
+    def _compare(self, node: ast.Compare) -> Expression:
+        if len(node.ops) > 1:
+            raise FormulaError(
+                f"{ast.unparse(node)}: chained comparisons do not work on columns; "
+                "write (0 < x) & (x < 5)"
+            )
+        operation = COMPARE.get(type(node.ops[0]))
+        if operation is None:
+            raise FormulaError(
+                f'{ast.unparse(node)}: this comparison is not allowed; write (x == "a") | '
+                '(x == "b")'
+            )
+        sides = node.left, node.comparators[0]
+        for side, other in (sides, sides[::-1]):
+            name = variable_name(side)
+            if name is not None and self._is_categorical(name) and operation in ("eq", "ne"):
+                return self._level(name, other, operation, node)
+            if isinstance(other, ast.Constant) and isinstance(other.value, str):
+                raise FormulaError(
+                    f"{ast.unparse(node)} compares with text; declare the levels of the variable "
+                    "in bounds and use == or !="
+                )
+        left, right = self.expression(sides[0]), self.expression(sides[1])
+        return _fold(operation, (left, right), node)
+
+    def _level(self, name: str, other: ast.expr, operation: str, node: ast.expr) -> Expression:
+        value = label(other)
+        if value not in self.domain[name].levels:  # type: ignore[union-attr]
+            raise FormulaError(
+                f"{ast.unparse(node)}: {value!r} is not among the levels declared for {name!r}; "
+                "correct it or declare it in bounds"
+            )
+        test = Level(name, value)
+        return test if operation == "eq" else Call("not", (test,), ast.unparse(node))
+
+    def _attribute(self, node: ast.Attribute) -> Expression:
+        numpy = isinstance(node.value, ast.Name) and node.value.id == "np"
+        if numpy and node.attr in NUMPY_CONSTANTS:
+            return Constant(NUMPY_CONSTANTS[node.attr])
+        return _refuse(node)
+
+    def _call(self, node: ast.Call) -> Expression:
+        function = node.func
+        if isinstance(function, ast.Name):
+            name = function.id
+            if name in ("I", "Q"):
+                variable = variable_name(node)
+                if variable is not None:
+                    return self._name(variable)
+                (argument,) = call_arguments(node, ("x",)).values()
+                return self.expression(argument)
+            if name in BARE_NAMES:
+                return self._function(name, node)
+        elif (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id == "np"
+        ):
+            return self._function(ALIASES.get(function.attr, function.attr), node)
+        return _refuse(node)
+
+    def _function(self, name: str, node: ast.Call) -> Expression:
+        if name in FUNCTIONS:
+            (argument,) = call_arguments(node, ("x",)).values()
+            return _fold(name, (self._numeric(argument),), node)
+        if name in PAIRS:
+            given = call_arguments(node, ("x1", "x2"), required=2)
+            return self._operation(PAIRS[name], (given["x1"], given["x2"]), node)
+        if name == "logical_not":
+            (argument,) = call_arguments(node, ("x",)).values()
+            return _fold("not", (self._truth(argument),), node)
+        if name == "where":
+            given = call_arguments(node, ("condition", "x", "y"), required=3)
+            branches = self._numeric(given["x"]), self._numeric(given["y"])
+            return _fold("where", (self._truth(given["condition"]), *branches), node)
+        if name == "clip":
+            return self._clip(node)
+        return _refuse(node)
+
+    def _clip(self, node: ast.Call) -> Expression:
+        renamed = {"min": "a_min", "max": "a_max"}
+        for keyword in node.keywords:
+            keyword.arg = renamed.get(keyword.arg or "", keyword.arg)
+        given = call_arguments(node, ("a", "a_min", "a_max"))
+        result = self._numeric(given["a"])
+        for side, operation in (("a_min", "maximum"), ("a_max", "minimum")):
+            if not is_none(given.get(side)):
+                result = _fold(operation, (result, self._numeric(given[side])), node)
+        return result
+
+
+def _basis(kind: str, knots: tuple[float, ...], lower: float, upper: float) -> Basis:
+    return Basis("cr" if kind == "cr" else "cc", knots, lower, upper)
+
+
+def _fold(operation: str, arguments: tuple[Expression, ...], node: ast.expr) -> Expression:
+    """A call; a number if all its arguments are numbers."""
+    call = Call(operation, arguments, ast.unparse(node))
+    if variables(call):
+        return call
+    with np.errstate(all="ignore"):
+        value = float(evaluate(call, Arrays({}, Domain(), 0)))
+    if not math.isfinite(value):
+        raise FormulaError(f"{call.source} is not a finite number; correct it")
+    return Constant(value)
+
+
+def _refuse(node: ast.expr) -> NoReturn:
+    """Say why `node` is not allowed and what to write instead."""
+    text = ast.unparse(node)
+    function = node.func if isinstance(node, ast.Call) else node
+    name = function.attr if isinstance(function, ast.Attribute) else None
+    name = function.id if isinstance(function, ast.Name) else name
+    if name in LEARNING or name in REMEDIES:
+        raise FormulaError(f"{text} learns from the data; {remedy(name or '')}")
+    if name == "C" or name in SPLINES:
+        raise FormulaError(f"{text} must be a term of its own; take it out of the expression")
+    if name in FUNCTIONS or name in PAIRS:
+        raise FormulaError(f"{text}: this function needs its prefix; write np.{name}")
+    raise FormulaError(
+        f"{text} is not allowed in a formula; use variables, numbers, arithmetic, comparisons and "
+        f"the functions np.{', np.'.join([*FUNCTIONS, 'minimum', 'maximum', 'clip', 'where'])}; "
+        "anything else must be a column of the table"
+    )

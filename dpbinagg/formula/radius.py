@@ -1,0 +1,125 @@
+"""The largest norm of a scaled deviation on a box.
+
+r_k^2 = sup over the box of sum_j ((z_j - m_kj) / h_kj)^2,  h_kj > 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.formula.factors import CategoricalFactor
+from dpbinagg.formula.intervals import Interval
+from dpbinagg.formula.terms import Bounds, Subterm, product_bounds
+
+Array = NDArray[np.float64]
+
+MAX_WORK = 2 * 10**8
+ROUNDING = 1e-12
+
+
+def radius2(subterms: Sequence[Subterm], bounds: Bounds, centre: Array, half: Array) -> Array:
+    """Squared radius of each box, exact in the levels of categorical factors.
+
+    Terms that share a categorical factor, directly or through others, are one
+    component: the supremum is taken over the combinations of levels in the box
+    for all its columns jointly, and components are added. Given the levels, a
+    column is at most at one end of its interval.
+
+    Parameters
+    ----------
+    subterms, bounds
+        The design and its factors' bounds on K boxes.
+    centre, half : (K, p)
+        Centres and half-widths of the columns.
+
+    Returns
+    -------
+    (K,) array, at most the sum of the columns' own suprema.
+    """
+    varies = half > 0
+    scale = np.where(varies, half, 1.0)
+    total = np.zeros(len(half))
+    cap = np.zeros(len(half))
+    for subterm in subterms:
+        for j, column in enumerate(bounds.columns(subterm), start=subterm.start):
+            cap += np.where(varies[:, j], _farthest(column, centre[:, j], scale[:, j]), 0.0)
+    for component in _components(subterms):
+        total += _component(component, bounds, centre, scale, varies)
+    return np.minimum(total * (1 + ROUNDING), cap)
+
+
+def _farthest(column: Interval, centre: Array, scale: Array) -> Array:
+    """Largest squared scaled deviation of one column."""
+    reach = np.maximum(np.abs(column.lower - centre), np.abs(column.upper - centre))
+    return np.square(reach / scale)
+
+
+def _categorical(subterm: Subterm) -> list[CategoricalFactor]:
+    return [factor for factor in subterm.factors if isinstance(factor, CategoricalFactor)]
+
+
+def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
+    """Group subterms that share categorical factors."""
+    groups: list[tuple[set[str], list[Subterm]]] = []
+    for subterm in subterms:
+        names = {factor.name for factor in _categorical(subterm)}
+        members = [subterm]
+        apart = []
+        for other in groups:
+            if names & other[0]:
+                names |= other[0]
+                members = other[1] + members
+            else:
+                apart.append(other)
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+def _component(
+    subterms: list[Subterm], bounds: Bounds, centre: Array, scale: Array, varies: NDArray[np.bool_]
+) -> Array:
+    """Supremum of the columns of one component, (K,)."""
+    factors = list({f.name: f for subterm in subterms for f in _categorical(subterm)}.values())
+    columns = sum(len(subterm.choices) for subterm in subterms)
+    combinations = int(np.prod([len(factor.levels) for factor in factors], dtype=float))
+    if len(centre) * combinations * columns > MAX_WORK:
+        return np.full(len(centre), np.inf)
+    levels = np.array(list(product(*(range(len(factor.levels)) for factor in factors))), dtype=int)
+    levels = levels.reshape(combinations, len(factors))
+    admitted = np.ones((len(centre), combinations), dtype=bool)
+    for i, factor in enumerate(factors):
+        admitted &= bounds.members(factor)[:, levels[:, i]]
+    sums = np.zeros((len(centre), combinations))
+    place = {factor.name: i for i, factor in enumerate(factors)}
+    for subterm in subterms:
+        for j, choice in enumerate(subterm.choices, start=subterm.start):
+            entry, interval = _given_levels(subterm, choice, bounds, place, levels)
+            ends = (interval.lower[:, None] * entry, interval.upper[:, None] * entry)
+            deviations = [np.abs(end - centre[:, j, None]) for end in ends]
+            largest = np.maximum(*deviations) / scale[:, j, None]
+            sums += np.where(varies[:, j, None], np.square(largest), 0.0)
+    return np.asarray(np.where(admitted, sums, 0.0).max(axis=1))
+
+
+def _given_levels(
+    subterm: Subterm,
+    choice: tuple[int, ...],
+    bounds: Bounds,
+    place: dict[str, int],
+    levels: NDArray[np.int_],
+) -> tuple[Array, Interval]:
+    """A column as a number for each combination of levels times an interval."""
+    entry = np.ones(len(levels))
+    pieces = [Interval(np.ones(1), np.ones(1))]
+    for factor, matrix, chosen in zip(subterm.factors, subterm.matrices, choice, strict=True):
+        if isinstance(factor, CategoricalFactor):
+            assert matrix is not None
+            entry = entry * matrix[levels[:, place[factor.name]], chosen]
+        else:
+            pieces.append(bounds.numeric(factor)[chosen])
+    interval = product_bounds(pieces)
+    return entry, Interval(np.atleast_1d(interval.lower), np.atleast_1d(interval.upper))
