@@ -68,20 +68,28 @@ class IntervalAxis:
 
     def edges(self, index: Cells) -> NDArray[np.float64]:
         """Lower edge of each cell in `index`; ``n_cells`` stands for the top."""
-        width = (self.upper - self.lower) / self.n_cells
-        near = self.lower + index * width
-        below = np.maximum(near - width / 4.0, self.lower)
-        above = np.minimum(near + width / 4.0, self.upper)
+        distinct, place = np.unique(index, return_inverse=True)
+        edge = self.lower + distinct * ((self.upper - self.lower) / self.n_cells)
+        inner = (distinct > 0) & (distinct < self.n_cells)
+        if inner.any():
+            edge[inner] = self._first_number(distinct[inner], edge[inner])
+        edge[distinct <= 0] = self.lower
+        edge[distinct >= self.n_cells] = self.upper
+        return np.asarray(edge[place])
+
+    def _first_number(self, cell: Cells, near: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The smallest number in each cell, sought by bisection around `near`."""
+        reach = np.spacing(max(abs(self.lower), abs(self.upper)))
+        below = np.maximum(near - 4.0 * reach, self.lower)
+        above = np.minimum(near + 4.0 * reach, self.upper)
         while True:
             middle = below + (above - below) / 2.0
             undecided = (below < middle) & (middle < above)
             if not undecided.any():
-                break
-            reached = self.cells(middle) >= index
+                return above
+            reached = self.cells(middle) >= cell
             above = np.where(undecided & reached, middle, above)
             below = np.where(undecided & ~reached, middle, below)
-        edge = np.where(index <= 0, self.lower, above)
-        return np.where(index >= self.n_cells, self.upper, edge)
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:
         boxes.lower[name] = self.edges(start)
