@@ -58,7 +58,8 @@ def jlt(
     delta : float, optional
         Default n^-1.1, as in the paper, which treats n as public.
     rows : int, optional
-        r, the number of rows of the sketch; default n, treated as public too.
+        r, the number of rows of the sketch: more of them lower its sampling error
+        and raise the ridge. Default n/4, treated as public too.
 
     References
     ----------
@@ -69,7 +70,7 @@ def jlt(
     problem = prepare(model, data, bounds, intercept=intercept, scale=scale)
     count = len(problem.target)
     delta = count**-1.1 if delta is None else delta
-    rows = count if rows is None else rows
+    rows = max(count // 4, problem.features.shape[1] + 2) if rows is None else rows
     if not 0 < delta < 1:
         raise BudgetError(f"delta must lie between 0 and 1, got {delta!r}")
     epsilon = gdp.epsilon(check_mu(mu), delta)
