@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +112,7 @@ def create(path: Path, name: str, mu: float, created: str, timeout: float) -> No
     with _plain_words(path), _connection(path, "rwc", timeout) as database:
         if not _is_empty(database):
             return
-        database.execute("PRAGMA journal_mode = WAL")
+        _keep_a_log(database, timeout)
         with _transaction(database):
             if _is_empty(database):
                 _fill(database, name, mu, created)
@@ -163,6 +164,19 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
+
+
+def _keep_a_log(database: sqlite3.Connection, timeout: float) -> None:
+    """Switch to the write-ahead log; SQLite itself does not wait for others here."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.005)
 
 
 def _is_empty(database: sqlite3.Connection) -> bool:

@@ -448,14 +448,12 @@ def test_threads_share_a_ledger(ledger: Ledger) -> None:
     assert ledger.remaining == 0.0
 
 
-def as_ordinary_user(action: Callable[[], str]) -> str:
-    """Run `action` in a child that permissions apply to, and return what it says."""
+def in_a_child(action: Callable[[], str]) -> str:
+    """Run `action` in a forked process and return what it says."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
             answer = action()
         except BaseException as error:
             answer = f"{type(error).__name__}: {error}"
@@ -465,6 +463,34 @@ def as_ordinary_user(action: Callable[[], str]) -> str:
     os.waitpid(child, 0)
     with os.fdopen(receive) as pipe:
         return pipe.read()
+
+
+def as_ordinary_user(action: Callable[[], str]) -> str:
+    """Run `action` in a child that permissions apply to."""
+
+    def give_up_root_and_act() -> str:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        return action()
+
+    return in_a_child(give_up_root_and_act)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and resource limits")
+def test_a_disk_that_takes_no_more_bytes(ledger: Ledger) -> None:
+    import resource
+
+    def charge_within(limit: int) -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        return str(ledger.charge(0.1, purpose="long " * 20_000))
+
+    size = ledger.path.stat().st_size
+    for limit in (0, 100, 4096, size, size + 4096, size + 50_000):
+        answer = in_a_child(lambda limit=limit: charge_within(limit))
+        assert answer.startswith("BudgetError"), answer
+        assert "Make room and try again" in answer
+        assert ledger.remaining == 1.0
+    ledger.charge(1.0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and POSIX permissions")
