@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbinagg.baselines.problem import Array, BaselineResult, Bounds, Model, Seed
+from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DataError
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ def ols(
         A formula, with `data`, or arrays.
     data : DataFrame, optional
     mu, bounds, rng
-        Accepted so that all baselines are called alike, and not used: records
-        are not clipped.
+        Accepted so that all baselines are called alike. Levels of categories
+        are taken from `bounds`; otherwise they are not used, and records are not clipped.
     intercept : bool
         Whether to add an intercept to X (a formula says so itself).
     """
-    columns, response, names = _plain(model, data, intercept)
+    columns, response, names = _plain(model, data, bounds, intercept)
     params, _, rank, _ = np.linalg.lstsq(columns, response, rcond=None)
     residual = response - columns @ params
     scale = float(residual @ residual) / max(len(response) - int(rank), 1)
@@ -47,14 +49,14 @@ def ols(
 
 
 def _plain(
-    model: Model, data: pd.DataFrame | None, intercept: bool
+    model: Model, data: pd.DataFrame | None, bounds: Bounds | None, intercept: bool
 ) -> tuple[Array, Array, tuple[str, ...]]:
     if isinstance(model, str):
         import patsy
 
         if data is None:
             raise DataError("data must be a table when the first argument is a formula, got None")
-        response, columns = patsy.dmatrices(model, data)
+        response, columns = patsy.dmatrices(model, _with_levels(data, bounds))
         names = tuple(columns.design_info.column_names)
         return np.asarray(columns), np.asarray(response)[:, 0], names
     columns, response = (np.asarray(part, dtype=np.float64) for part in model)
@@ -63,3 +65,17 @@ def _plain(
         columns = np.column_stack([np.ones(len(columns)), columns])
         names = ("Intercept", *names)
     return columns, response, names
+
+
+def _with_levels(data: pd.DataFrame, bounds: Bounds | None) -> pd.DataFrame:
+    """The frame with declared categories as such, so that dummies follow the declared order."""
+    import pandas as pd
+
+    domain = Domain(bounds if isinstance(bounds, Mapping) else None)
+    return data.assign(
+        **{
+            name: pd.Categorical(data[name], categories=list(variable.levels))
+            for name, variable in domain.items()
+            if isinstance(variable, Categorical) and name in data
+        }
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -56,6 +57,42 @@ def test_sketch_without_noise_is_ols_up_to_its_own_sampling_error() -> None:
     assert exact.cov is not None
     # The sketch's own error is sqrt(n/r) = 0.045 standard errors of OLS; 5 of them.
     assert np.all(abs(fit.params - exact.params) < 0.23 * np.sqrt(np.diag(exact.cov)))
+
+
+def wages() -> tuple[pd.DataFrame, dict[str, object]]:
+    rng = np.random.default_rng(5)
+    n = 500
+    frame = pd.DataFrame(
+        {
+            "educ": rng.integers(0, 21, n),
+            "exper": rng.uniform(0, 40, n),
+            "region": rng.choice(["N", "S", "E"], n),
+        }
+    )
+    frame["wage"] = np.exp(1 + 0.08 * frame.educ + 0.02 * frame.exper + rng.normal(0, 0.3, n))
+    frame.loc[3, "exper"] = np.nan
+    bounds = {"educ": (0, 20), "exper": (0, 40), "region": ["N", "S", "E"], "wage": (0.1, 1000)}
+    return frame, bounds
+
+
+@pytest.mark.parametrize("name", ["ssp", "adassp"])
+@pytest.mark.parametrize(
+    "formula",
+    ["np.log(wage) ~ educ + exper + I(exper**2) + C(region)", "wage ~ 0 + educ + region"],
+)
+def test_formulas_agree_with_ols(formula: str, name: str) -> None:
+    frame, bounds = wages()
+    fit = getattr(baselines, name)(formula, frame, mu=1e10, bounds=bounds, rng=0)
+    exact = baselines.ols(formula, frame, bounds=bounds)
+    assert len(fit.names) == len(exact.names)
+    np.testing.assert_allclose(fit.params, exact.params, rtol=1e-5, atol=1e-6)
+
+
+def test_formulas_need_bounds() -> None:
+    frame, bounds = wages()
+    del bounds["exper"]
+    with pytest.raises(DomainError, match="exper"):
+        baselines.ssp("wage ~ exper", frame, mu=1.0, bounds=bounds)
 
 
 def test_ols_agrees_with_statsmodels() -> None:
