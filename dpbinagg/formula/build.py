@@ -18,7 +18,8 @@ from dpbinagg.errors import DataError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.categories import declared_levels
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, NumericLevels, Truth
-from dpbinagg.formula.parse import Parser, is_call, syntax, variable_name
+from dpbinagg.formula.parse import is_call, syntax, variable_name
+from dpbinagg.formula.read import Reader
 from dpbinagg.formula.terms import Subterm, subterms_of
 
 MAX_COLUMNS = 5000
@@ -98,9 +99,9 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
     response_code = _response_code(left)
     declared = _levels_in_code([*codes, response_code], domain)
     extended = domain.updated(declared)
-    parser = Parser(extended, constants, frozenset(declared))
-    factors = {code: parser.factor(code) for code in dict.fromkeys(codes)}
-    response = _response(parser.factor(response_code))
+    reader = Reader(extended, constants, frozenset(declared))
+    factors = {code: reader.factor(code) for code in dict.fromkeys(codes)}
+    response = _response(reader.factor(response_code))
     variables = tuple(dict.fromkeys(name for code in codes for name in factors[code].variables))
     _check_sides(response, variables, factors)
     used = extended.updated(

@@ -16,6 +16,7 @@ from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, build_structure
 from dpbinagg.formula.intervals import Intervals
+from dpbinagg.formula.inverse import invert
 from dpbinagg.formula.radius import radius2
 from dpbinagg.formula.terms import Bounds, Values
 
@@ -144,10 +145,9 @@ class Design:
                     raise FormulaError(f"term {factor.name!r}: {error}") from None
 
     def _n_records(self, records: Records) -> int:
-        for name in (*self.variables, *self.response_variables):
-            if name in records:
-                return len(records[name])
-        raise DataError("records hold none of the variables of the formula; pass all of them")
+        for values in records.values():
+            return len(values)
+        raise DataError("records hold no variable; pass all variables of the formula")
 
     def columns(self, records: Records) -> Array:
         """The design matrix, (n, p).
@@ -220,6 +220,38 @@ class Design:
         bounds = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
         (interval,) = bounds.numeric(self._structure.response)
         return float(interval.lower.min()), float(interval.upper.max())
+
+    def invert_response(self, values: Array) -> tuple[str, Array] | None:
+        """The raw variable of the response, where the response takes `values`.
+
+        None unless the response is a chain of operations with known inverses
+        (logarithms, roots, powers, arithmetic with numbers) of one variable.
+        Values that no raw value reaches are first moved into the response's
+        bounds, where these are known.
+        """
+        inverse = invert(self._structure.response.expression, np.asarray(values, dtype=np.float64))
+        if inverse is None or not set(self.response_variables).isdisjoint(self.unbounded):
+            return inverse
+        name, raw = inverse
+        nearest = invert(
+            self._structure.response.expression, np.clip(values, *self.response_bounds())
+        )
+        assert nearest is not None
+        return name, np.where(np.isfinite(raw), raw, nearest[1])
+
+    @property
+    def required_ranges(self) -> dict[str, tuple[float, float]]:
+        """Open ranges in which variables must lie for all transforms to be defined.
+
+        For variables whose bounds are found privately: ``np.log(wage)`` needs
+        wage in (0, inf).
+        """
+        ranges: dict[str, tuple[float, float]] = {}
+        for factor in self._structure.factors:
+            for name, lower, upper in factor.required_ranges():
+                old = ranges.get(name, (-math.inf, math.inf))
+                ranges[name] = (max(old[0], lower), min(old[1], upper))
+        return ranges
 
 
 def _constants(constants: Mapping[str, float] | None, domain: Domain) -> dict[str, float]:

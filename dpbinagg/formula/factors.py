@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.expression import Expression, evaluate, variables
 from dpbinagg.formula.intervals import Interval, Intervals
+from dpbinagg.formula.inverse import required_ranges
 from dpbinagg.formula.splines import Basis
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Members = NDArray[np.bool_]
+Range = tuple[str, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class NumericFactor:
     def variables(self) -> tuple[str, ...]:
         """Names of the raw variables."""
         return variables(self.expression)
+
+    def required_ranges(self) -> Iterator[Range]:
+        """Ranges in which variables must lie for the factor to be defined."""
+        return required_ranges(self.expression)
 
     def columns(self, arrays: Arrays) -> list[Array]:
         """Values for records, one (n,) array for each column."""
@@ -167,6 +173,12 @@ class CategoricalFactor:
     def variables(self) -> tuple[str, ...]:
         """Names of the raw variables."""
         return self.source.variables
+
+    def required_ranges(self) -> Iterator[Range]:
+        """Ranges in which variables must lie for the factor to be defined."""
+        if isinstance(self.source, Truth):
+            return required_ranges(self.source.expression)
+        return iter(())
 
 
 Factor = NumericFactor | CategoricalFactor

@@ -326,4 +326,4 @@ def undefined_message(call: Call, arguments: Sequence[Interval], error: Undefine
     if isinstance(culprit, Variable) and error.side is not None:
         return text + f"change the {error.side} bound of {culprit.name!r}, which {error.rule}"
     named = " or ".join(repr(name) for name in variables(culprit)) or repr(culprit.source)
-    return text + f"change the lower or upper bound of {named} so that it does"
+    return text + f"change the lower or the upper bound of {named} accordingly"

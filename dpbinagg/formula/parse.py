@@ -1,4 +1,4 @@
-"""Factor code to factors: a white list over Python's syntax tree.
+"""Factor code to expressions: a white list over Python's syntax tree.
 
 Nothing of a formula is ever run by Python. The code of each factor is parsed,
 checked node by node, and turned into an expression; what is not on the list is
@@ -17,7 +17,6 @@ import numpy as np
 from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.arrays import Arrays
-from dpbinagg.formula.categories import contrast, declared_levels, variable_factor
 from dpbinagg.formula.expression import (
     Call,
     Constant,
@@ -28,10 +27,8 @@ from dpbinagg.formula.expression import (
     is_boolean,
     variables,
 )
-from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, Truth
 from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
-from dpbinagg.formula.literals import call_arguments, is_none, label, number, numbers
-from dpbinagg.formula.splines import Basis
+from dpbinagg.formula.literals import call_arguments, is_none, label, number
 
 BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "add",
@@ -62,11 +59,7 @@ PAIRS = {
     "logical_xor": "xor",
 }
 NUMPY_CONSTANTS = {"pi": math.pi, "e": math.e}
-SPLINES: dict[str, tuple[str, ...]] = {
-    "bs": ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
-    "cr": ("x", "df", "knots", "lower_bound", "upper_bound", "constraints"),
-    "cc": ("x", "df", "knots", "lower_bound", "upper_bound", "constraints"),
-}
+SPLINES = ("bs", "cr", "cc")
 MAX_CODE = 2000
 
 
@@ -100,7 +93,7 @@ def variable_name(node: ast.expr) -> str | None:
 
 
 class Parser:
-    """Turns the code of factors into factors, knowing only public facts.
+    """Turns syntax trees into expressions, knowing only public facts.
 
     Parameters
     ----------
@@ -122,32 +115,6 @@ class Parser:
         self.constants = constants
         self.only_levels = only_levels
 
-    def factor(self, code: str) -> Factor:
-        """The factor with this code; errors name the term."""
-        try:
-            factor = self._factor(code, syntax(code))
-            if not factor.variables:
-                raise FormulaError("holds no variable; remove it, or use 1 for the intercept")
-        except FormulaError as error:
-            raise FormulaError(f"term {code!r}: {error}") from None
-        return factor
-
-    def _factor(self, code: str, node: ast.expr) -> Factor:
-        while isinstance(node, ast.Call) and is_call(node, "I"):
-            (node,) = call_arguments(node, ("x",)).values()
-        if isinstance(node, ast.Call) and is_call(node, "C"):
-            return self._category(code, node)
-        if isinstance(node, ast.Call) and is_call(node, *SPLINES):
-            return self._spline(code, node)
-        name = variable_name(node)
-        if name is not None and self._is_categorical(name):
-            self._refuse_only_levels(name)
-            return variable_factor(code, name, self.domain)
-        expression = self.expression(node)
-        if is_boolean(expression):
-            return CategoricalFactor(code, Truth(expression), (False, True))
-        return NumericFactor(code, expression)
-
     def _is_categorical(self, name: str) -> bool:
         return name in self.domain and isinstance(self.domain[name], Categorical)
 
@@ -157,57 +124,6 @@ class Parser:
                 f"{name!r} is used both by itself and in C({name}, levels=...); declare it in "
                 "bounds, by its numeric bounds or by its list of levels"
             )
-
-    def _category(self, code: str, call: ast.Call) -> CategoricalFactor:
-        arguments = call_arguments(call, ("data", "contrast", "levels"))
-        levels = declared_levels(call)
-        coding = contrast(arguments.get("contrast"))
-        name = variable_name(arguments["data"])
-        if name is not None and name not in self.constants:
-            return variable_factor(code, name, self.domain, levels, coding)
-        expression = self.expression(arguments["data"])
-        if not is_boolean(expression):
-            raise FormulaError(
-                "C takes a variable or a comparison; its levels must not be learnt from the data. "
-                "Make a column for it before, and declare its levels"
-            )
-        if levels not in (None, (False, True)):
-            raise FormulaError("the levels of a comparison are [False, True]; remove levels=")
-        return CategoricalFactor(code, Truth(expression), (False, True), coding)
-
-    def _spline(self, code: str, call: ast.Call) -> NumericFactor:
-        assert isinstance(call.func, ast.Name)
-        kind = call.func.id
-        given = call_arguments(call, SPLINES[kind])
-        if not is_none(given.get("df")):
-            raise FormulaError(
-                "df= places knots at quantiles of the data; write public knots instead, as in "
-                f"{kind}(x, knots=[10, 20], lower_bound=0, upper_bound=40)"
-            )
-        if not is_none(given.get("constraints")):
-            raise FormulaError("constraints= learn from the data; leave them out")
-        for name in ("knots", "lower_bound", "upper_bound"):
-            if is_none(given.get(name)):
-                raise FormulaError(
-                    f"{name}= is missing and would be learnt from the data; write "
-                    f"{kind}(x, knots=[10, 20], lower_bound=0, upper_bound=40) with public numbers"
-                )
-        lower, upper = (
-            number(given[side], self.constants, side) for side in ("lower_bound", "upper_bound")
-        )
-        knots = numbers(given["knots"], self.constants, "knots")
-        if not lower < upper or any(not lower < knot < upper for knot in knots):
-            raise FormulaError("knots must lie strictly between lower_bound and upper_bound")
-        if kind != "bs":
-            if len(set(knots)) < len(knots) or not knots:
-                raise FormulaError("knots must be distinct, and at least one; correct knots=")
-            return NumericFactor(code, self._numeric(given["x"]), _basis(kind, knots, lower, upper))
-        degree = number(given["degree"], {}, "degree") if "degree" in given else 3.0
-        if degree not in (0, 1, 2, 3, 4, 5):
-            raise FormulaError("degree must be a whole number from 0 to 5")
-        intercept = label(given["include_intercept"]) if "include_intercept" in given else False
-        basis = Basis("bs", knots, lower, upper, int(degree), bool(intercept))
-        return NumericFactor(code, self._numeric(given["x"]), basis)
 
     def _numeric(self, node: ast.expr) -> Expression:
         """An expression that is a number."""
@@ -384,10 +300,6 @@ class Parser:
             if not is_none(given.get(side)):
                 result = _fold(operation, (result, self._numeric(given[side])), node)
         return result
-
-
-def _basis(kind: str, knots: tuple[float, ...], lower: float, upper: float) -> Basis:
-    return Basis("cr" if kind == "cr" else "cc", knots, lower, upper)
 
 
 def _fold(operation: str, arguments: tuple[Expression, ...], node: ast.expr) -> Expression:

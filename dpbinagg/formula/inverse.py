@@ -1,0 +1,140 @@
+"""Inverses: from the value of an expression back to its one variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.formula.expression import Call, Constant, Expression, Variable
+from dpbinagg.formula.functions import FUNCTIONS
+
+Array = NDArray[np.float64]
+
+FUNCTION_INVERSES: dict[str, Callable[[Array], Array]] = {
+    "log": np.exp,
+    "log2": np.exp2,
+    "log10": lambda value: np.power(10.0, value),
+    "log1p": np.expm1,
+    "exp": np.log,
+    "exp2": np.log2,
+    "expm1": np.log1p,
+    "sqrt": lambda value: np.where(value < 0, np.nan, value * value),
+    "cbrt": lambda value: np.asarray(value * value * value),
+    "arcsinh": np.sinh,
+    "sinh": np.arcsinh,
+    "arctan": np.tan,
+    "tanh": np.arctanh,
+}
+
+
+class Step(NamedTuple):
+    """One operation undone: the argument from the value, and the direction."""
+
+    argument: Expression
+    undo: Callable[[Array], Array]
+    increasing: bool
+
+
+def undo(expression: Expression) -> Step | None:
+    """Undo the outermost operation of `expression`, None where that is not known."""
+    if not isinstance(expression, Call):
+        return None
+    operation, arguments = expression.operation, expression.arguments
+    if operation in FUNCTION_INVERSES:
+        return Step(arguments[0], FUNCTION_INVERSES[operation], True)
+    if operation == "neg":
+        return Step(arguments[0], np.negative, False)
+    if len(arguments) != 2:
+        return None
+    left, right = arguments
+    if isinstance(right, Constant):
+        return _undo_right(operation, left, right.value)
+    if isinstance(left, Constant):
+        return _undo_left(operation, left.value, right)
+    return None
+
+
+def _undo_right(operation: str, x: Expression, k: float) -> Step | None:
+    """Undo an operation with a number on the right."""
+    if operation == "add":
+        return Step(x, lambda value: value - k, True)
+    if operation == "sub":
+        return Step(x, lambda value: value + k, True)
+    if operation == "mul" and k != 0:
+        return Step(x, lambda value: value / k, k > 0)
+    if operation == "div":
+        return Step(x, lambda value: value * k, k > 0)
+    if operation == "pow" and k > 0 and float(k).is_integer() and k % 2 == 1:
+        return Step(x, lambda value: np.sign(value) * np.abs(value) ** (1 / k), True)
+    if operation == "pow" and not float(k).is_integer():
+        return Step(x, lambda value: np.asarray(np.power(value, 1 / k)), k > 0)
+    return None
+
+
+def _undo_left(operation: str, k: float, x: Expression) -> Step | None:
+    """Undo an operation with a number on the left."""
+    if operation == "add":
+        return Step(x, lambda value: value - k, True)
+    if operation == "sub":
+        return Step(x, lambda value: k - value, False)
+    if operation == "mul" and k != 0:
+        return Step(x, lambda value: value / k, k > 0)
+    if operation == "pow" and k > 0 and k != 1:
+        return Step(x, lambda value: np.log(value) / np.log(k), k > 1)
+    return None
+
+
+def invert(expression: Expression, values: Array) -> tuple[str, Array] | None:
+    """The variable of `expression` and its values where `expression` takes `values`.
+
+    None unless a chain of operations with known inverses leads to one variable.
+    """
+    with np.errstate(all="ignore"):
+        while not isinstance(expression, Variable):
+            step = undo(expression)
+            if step is None:
+                return None
+            expression, values = step.argument, step.undo(values)
+    return expression.name, values
+
+
+def required_ranges(expression: Expression) -> Iterator[tuple[str, float, float]]:
+    """Ranges in which single variables must lie for `expression` to be defined.
+
+    Yields (name, lower, upper) wherever a function with a restricted argument,
+    such as a logarithm, is applied to an invertible function of one variable.
+    """
+    if not isinstance(expression, Call):
+        return
+    for argument in expression.arguments:
+        yield from required_ranges(argument)
+    function = FUNCTIONS.get(expression.operation)
+    above = None if function is None else function.above
+    if expression.operation == "pow":
+        exponent = expression.arguments[1]
+        if isinstance(exponent, Constant) and not float(exponent.value).is_integer():
+            above = 0.0
+    if above is None:
+        return
+    limit, increasing = np.float64(above), True
+    inner: Expression | None = expression.arguments[0]
+    while inner is not None and not isinstance(inner, Variable):
+        step = undo(inner)
+        if step is not None:
+            with np.errstate(all="ignore"):
+                limit = np.float64(step.undo(np.asarray(limit)))
+            increasing = increasing == step.increasing
+        inner = None if step is None else step.argument
+    if inner is not None and np.isfinite(limit):
+        yield (
+            (inner.name, float(limit), np.inf)
+            if increasing
+            else (
+                inner.name,
+                -np.inf,
+                float(limit),
+            )
+        )
