@@ -1,0 +1,225 @@
+"""The statsmodels half of the results object: numbers, tests and predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import null_space
+from statsmodels.base.model import LikelihoodModelResults
+from statsmodels.regression._prediction import PredictionResults
+
+from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import FormulaError, NotReleasedError
+from dpbinagg.formula import Design, build_design
+from dpbinagg.privacy import Privacy
+from dpbinagg.release import Release
+from dpbinagg.report import tidy
+from dpbinagg.report.model import DPOLS
+from dpbinagg.report.unavailable import REASONS, not_released
+
+
+class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
+    """Results of a differentially private linear regression.
+
+    A statsmodels results object: tests, intervals and predictions are
+    inherited and use the covariance that includes the privacy noise. It holds
+    the public release and nothing else.
+
+    Parameters
+    ----------
+    release : Release
+    estimate : Estimate
+        The estimate that is shown.
+    family : mapping
+        All estimates of the same model from this release, by estimator.
+    design : Design, optional
+        The model; the release's own by default.
+    notes : tuple of str
+        Notes besides those of the estimate.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        estimate: Estimate,
+        family: Mapping[str, Estimate],
+        design: Design | None = None,
+        notes: tuple[str, ...] = (),
+        model: DPOLS | None = None,
+    ) -> None:
+        self.release = release
+        self.estimate = estimate
+        self.design = release.design if design is None else design
+        self._family = dict(family)
+        self._extra_notes = tuple(notes)
+        model = DPOLS(self.design) if model is None else model
+        unit = estimate.scale if estimate.scale > 0.0 else 1.0
+        super().__init__(
+            model, np.array(estimate.params), np.asarray(estimate.cov) / unit, estimate.scale
+        )
+        self.cov_params_default = np.array(estimate.cov)
+        self.cov_type = estimate.cov_type
+        self.cov_kwds: dict[str, Any] = {}
+        self.use_t = math.isfinite(estimate.df_resid)
+        self.df_resid = float(estimate.df_resid)
+        self.df_model = model.df_model
+        self.nobs = float(estimate.nobs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in REASONS:
+            raise not_released(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        return (
+            f"<DP-OLS results of {self.design.formula!r}: {self.estimator}, "
+            f"{self.release.n_bins} bins, mu = {self.release.mu:.4g}>"
+        )
+
+    # What the release says.
+
+    @property
+    def estimator(self) -> str:
+        """Name of the estimator."""
+        return self.estimate.name
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the release promises; `privacy.statement` is a paragraph for a methods section."""
+        return self.release.privacy
+
+    @property
+    def identified(self) -> bool:
+        """Whether the release determines the model without leaning on a guard or prior."""
+        return self.estimate.identified
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on this estimate, in plain words."""
+        return (*self._extra_notes, *self.estimate.notes)
+
+    @property
+    def delta(self) -> float:
+        """The delta at which epsilon is shown: 1e-6, or the power of ten below ``nobs^-1.1``."""
+        return float(min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(self.nobs, 1.0)))))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the (epsilon, delta) guarantee that mu implies."""
+        return self.release.privacy.epsilon(self.delta)
+
+    # Fit statistics.
+
+    @cached_property
+    def _f_test(self) -> Any:
+        """Wald test that all coefficients but the constant are zero."""
+        p, constant = len(self.params), self.model.data.const_idx
+        if constant is not None:
+            restriction = np.delete(np.eye(p), constant, axis=0)
+        elif self.model.k_constant:
+            # The constant is a combination of columns, Z c = 1; the others span its complement.
+            weights = np.linalg.lstsq(self.model.exog, np.ones(len(self.model.exog)), rcond=None)
+            restriction = null_space(weights[0][None, :]).T
+        else:
+            restriction = np.eye(p)
+        if len(restriction) == 0:
+            return None
+        return self.wald_test(restriction, use_f=True, scalar=True)
+
+    @property
+    def fvalue(self) -> float:
+        """F statistic of all coefficients but the constant, from their full covariance."""
+        return math.nan if self._f_test is None else float(self._f_test.statistic)
+
+    @property
+    def f_pvalue(self) -> float:
+        """p-value of `fvalue`."""
+        return math.nan if self._f_test is None else float(self._f_test.pvalue)
+
+    @property
+    def llf(self) -> float:
+        """Not released."""
+        raise not_released("llf")
+
+    @property
+    def default_model_infos(self) -> dict[str, Any]:
+        """Rows that statsmodels' `summary_col` adds under the coefficients."""
+        return tidy.MODEL_INFOS
+
+    # Tests and predictions.
+
+    def compare_f_test(self, restricted: Any) -> tuple[float, float, float]:
+        """F test of this model against a smaller one.
+
+        With ``Z_r = Z L`` the columns of the smaller model, it tests that the
+        coefficients lie in the span of L, by a Wald test with this model's
+        covariance.
+
+        Parameters
+        ----------
+        restricted : results or str
+            The smaller model, or its formula.
+
+        Returns
+        -------
+        f_value, p_value, df_diff : float
+        """
+        if isinstance(restricted, str):
+            small = build_design(restricted, self.design.domain, self.design.constants)
+        else:
+            small = restricted.design
+        if small.response_name != self.design.response_name:
+            raise FormulaError(
+                f"restricted must have the same left side as this model, "
+                f"{self.design.response_name!r}, got {small.response_name!r}"
+            )
+        from dpbinagg.formula import linear_map
+
+        restriction = null_space(linear_map(self.design, small).T).T
+        if len(restriction) == 0:
+            raise FormulaError(
+                "restricted must have fewer columns than this model; the two are the same model"
+            )
+        test = self.wald_test(restriction, use_f=True, scalar=True)
+        return float(test.statistic), float(test.pvalue), float(len(restriction))
+
+    def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Predicted mean of the response for new data; see statsmodels."""
+        _require_new_data(exog, "predict")
+        return super().predict(exog, transform, *args, **kwargs)
+
+    def get_prediction(
+        self, exog: Any = None, transform: bool = True, row_labels: Any = None, **_: Any
+    ) -> PredictionResults:
+        """Predictions for new data with intervals.
+
+        The variance of the mean is ``z' V z``, V the covariance of the
+        coefficients with the privacy noise; that of a new observation adds
+        the error variance. `summary_frame(alpha)` has both intervals.
+        """
+        _require_new_data(exog, "get_prediction")
+        columns, index = self._transform_predict_exog(exog, transform=transform)
+        variance = np.einsum("ij,jk,ik->i", columns, self.cov_params(), columns)
+        return PredictionResults(
+            self.model.predict(self.params, columns),
+            variance,
+            self.scale,
+            df=self.df_resid,
+            dist="t" if self.use_t else "norm",
+            row_labels=index if row_labels is None else row_labels,
+        )
+
+    def remove_data(self) -> None:
+        """Do nothing: there are no records here to remove."""
+
+
+def _require_new_data(exog: Any, method: str) -> None:
+    if exog is None:
+        raise NotReleasedError(
+            f"{method}() without new data would show the fitted values of the records, which are "
+            f"not released; pass a table, {method}(new_data)"
+        )

@@ -1,0 +1,155 @@
+"""Estimators of one release side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.report import tables
+
+ORDER = ("naive", "paper", "corrected", "moments", "combined", "refined")
+"""Estimators in the order in which they build on each other."""
+
+TITLE = "Estimators from the same release"
+
+
+def interval(estimate: Estimate, alpha: float) -> Array:
+    """Interval of every coefficient, (p, 2): Student's t, or normal where df is infinite."""
+    quantile = (
+        stats.t.ppf(1 - alpha / 2, estimate.df_resid)
+        if np.isfinite(estimate.df_resid)
+        else stats.norm.ppf(1 - alpha / 2)
+    )
+    half = quantile * estimate.bse
+    return np.column_stack([estimate.params - half, estimate.params + half])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Estimates from one release, side by side.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Terms of the model.
+    estimates : mapping
+        Estimates by estimator.
+    alpha : float
+        The intervals cover with probability ``1 - alpha``.
+    """
+
+    names: tuple[str, ...]
+    estimates: Mapping[str, Estimate]
+    alpha: float = 0.05
+
+    @property
+    def estimators(self) -> list[str]:
+        """Names of the estimators, from the simplest on."""
+        return [name for name in ORDER if name in self.estimates]
+
+    @cached_property
+    def bias_removed(self) -> Array | None:
+        """Corrected minus naive estimate, (p,); None where the release lacks one of them."""
+        if not {"naive", "corrected"} <= set(self.estimates):
+            return None
+        return np.asarray(self.estimates["corrected"].params - self.estimates["naive"].params)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row for each term and estimator.
+
+        Columns: term, estimator, estimate, std_error, conf_low, conf_high, and
+        bias_removed, the difference to the naive estimate.
+        """
+        naive = self.estimates.get("naive")
+        parts = []
+        for name in self.estimators:
+            estimate = self.estimates[name]
+            bounds = interval(estimate, self.alpha)
+            reference = estimate.params * np.nan if naive is None else naive.params
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "term": self.names,
+                        "estimator": name,
+                        "estimate": estimate.params,
+                        "std_error": estimate.bse,
+                        "conf_low": bounds[:, 0],
+                        "conf_high": bounds[:, 1],
+                        "bias_removed": estimate.params - reference,
+                    }
+                )
+            )
+        stacked = pd.concat(parts, ignore_index=True)
+        place = np.argsort(np.tile(np.arange(len(self.names)), len(parts)), kind="stable")
+        return stacked.iloc[place].reset_index(drop=True)
+
+    def _header(self) -> list[str]:
+        extra = [] if self.bias_removed is None else ["bias removed"]
+        return ["", *self.estimators, *extra]
+
+    def _rows(self) -> list[list[str]]:
+        rows = []
+        for j, term in enumerate(self.names):
+            least = min(float(self.estimates[name].bse[j]) for name in self.estimators)
+            lines = [[term], [""], [""]]
+            for name in self.estimators:
+                estimate = self.estimates[name]
+                low, high = interval(estimate, self.alpha)[j]
+                decimals = tables.decimals_for(max(least, 0.01 * float(estimate.bse[j])), most=6)
+                lines[0].append(tables.number(float(estimate.params[j]), decimals))
+                lines[1].append(f"({tables.number(float(estimate.bse[j]), decimals)})")
+                ends = (tables.number(float(end), decimals) for end in (low, high))
+                lines[2].append(f"[{', '.join(ends)}]")
+            if self.bias_removed is not None:
+                removed = float(self.bias_removed[j])
+                lines[0].append(tables.number(removed, tables.decimals_for(least, most=6)))
+                lines[1].append("")
+                lines[2].append("")
+            rows += lines
+        return rows + self._foot()
+
+    def _foot(self) -> list[list[str]]:
+        chosen = [self.estimates[name] for name in self.estimators]
+        rows = [
+            ["Observations (noisy)", *(tables.whole(e.nobs) for e in chosen)],
+            ["Df residuals", *(tables.whole(e.df_resid) for e in chosen)],
+            ["Covariance", *(e.cov_type for e in chosen)],
+        ]
+        return [row if self.bias_removed is None else [*row, ""] for row in rows]
+
+    @property
+    def _notes(self) -> list[str]:
+        notes = [
+            f"Standard errors in ( ), {100 * (1 - self.alpha):g}% intervals in [ ]. The naive "
+            "column ignores the privacy noise; the others account for it."
+        ]
+        if self.bias_removed is not None:
+            notes.append("Bias removed: corrected minus naive.")
+        weak = [name for name in self.estimators if not self.estimates[name].identified]
+        if weak:
+            notes.append(f"Not well determined by this release: {', '.join(weak)}.")
+        return notes
+
+    def __str__(self) -> str:
+        table = tables.plain(self._header(), self._rows(), TITLE)
+        width = max(len(table.splitlines()[1]), tables.WIDTH)
+        notes = [line for note in self._notes for line in tables.wrapped(note, width)]
+        return "\n".join([table, *notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def to_markdown(self) -> str:
+        """The table as Markdown."""
+        return "\n\n".join([tables.markdown(self._header(), self._rows()), *self._notes]) + "\n"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"\n<p>{note}</p>" for note in self._notes)
+        return tables.html_table(self._header(), self._rows(), TITLE) + notes

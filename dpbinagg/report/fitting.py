@@ -1,0 +1,71 @@
+"""From a release to a results object: which model, which estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import ReleaseError
+from dpbinagg.formula import Design, build_design
+from dpbinagg.release import Release
+from dpbinagg.report.unavailable import COMPONENTS
+
+ORDER = ("refined", "combined", "moments", "corrected", "naive")
+"""Estimators from the best to the simplest."""
+
+COV_TYPES = ("sandwich", "model")
+
+
+def model_design(release: Release, formula: str | None) -> Design:
+    """The design of `formula` on the release's working domain."""
+    if formula is None or formula == release.formula:
+        return release.design
+    return build_design(formula, release.domain, release.design.constants)
+
+
+def family_of(release: Release, design: Design, cov_type: str | None) -> dict[str, Estimate]:
+    """Every estimate of `design` that the release allows, by estimator."""
+    from dpbinagg.analyst import fit
+
+    if cov_type is not None and cov_type not in COV_TYPES:
+        raise ReleaseError(f"cov_type must be 'sandwich' or 'model', got {cov_type!r}")
+    estimates: Any = fit.estimates
+    if "design" in signature(estimates).parameters:
+        family: dict[str, Estimate] = estimates(release, design, cov_type or COV_TYPES[0])
+    else:
+        family = estimates(release, cov_type or COV_TYPES[0])
+    return family
+
+
+def choose(
+    family: Mapping[str, Estimate], requested: str | None
+) -> tuple[Estimate, tuple[str, ...]]:
+    """The requested estimate, or the next one that the release allows, with a note.
+
+    Parameters
+    ----------
+    family : mapping
+        The estimates that the release allows.
+    requested : str or None
+        None for the best.
+    """
+    if requested is not None and requested not in COMPONENTS:
+        raise ReleaseError(f"estimator must be one of {', '.join(COMPONENTS)}, got {requested!r}")
+    if not family:
+        raise ReleaseError(
+            "the release has neither bin sums nor moments, so nothing can be estimated from it; "
+            "give Budget.count, sum_x and sum_y, or Budget.moments, a positive share"
+        )
+    if requested is None:
+        return family[next(name for name in (*ORDER, *family) if name in family)], ()
+    if requested in family:
+        return family[requested], ()
+    start = ORDER.index(requested) if requested in ORDER else ORDER.index("corrected")
+    candidates = (*ORDER[start:], *reversed(ORDER[:start]), *family)
+    found = next(name for name in candidates if name in family)
+    return family[found], (
+        f"The {requested} estimate needs {COMPONENTS[requested]}, which this release does not "
+        f"contain; the {found} estimate is shown.",
+    )

@@ -1,0 +1,103 @@
+"""The notes under a regression table: what a reader must know, in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpbinagg.domain import Domain, Numeric
+from dpbinagg.release import Release
+from dpbinagg.report.tables import power, significant
+
+if TYPE_CHECKING:
+    from dpbinagg.report.base import ReleaseResults
+
+MOST_RANGES = 12
+"""Ranges listed in a note before it refers to the release for the rest."""
+
+METHOD: dict[str, str] = {
+    "naive": (
+        "This is what least squares on the noisy bins gives when the noise is ignored: the "
+        "coefficients are biased and the intervals are too short. It is shown for comparison; "
+        "report another estimator."
+    ),
+    "paper": (
+        "This is the published estimator, which hardly corrects for the noise: the coefficients "
+        "are biased. It is shown for replication; report another estimator."
+    ),
+}
+HONEST = (
+    "Standard errors, tests and intervals include the noise that was added for privacy. The "
+    "number of observations is a noisy count."
+)
+HELP = "More mu, more records, tighter bounds, or fewer terms would help."
+
+
+def explain(results: ReleaseResults) -> list[str]:
+    """All notes of a results object, the most urgent first."""
+    release = results.release
+    notes: list[str] = []
+    if not release.privacy.secure:
+        notes.append(
+            "NOT FOR PUBLICATION: the noise came from a seeded generator (rng was given), so "
+            "whoever knows the seed can remove it."
+        )
+    if not results.identified:
+        notes.append(
+            "CAUTION: the release does not determine this model well; do not rely on the "
+            f"coefficients without reading the notes that follow. {HELP}"
+        )
+    notes += results.notes
+    notes.append(METHOD.get(results.estimator, HONEST))
+    notes.append(_guarantee(release, results.delta, results.epsilon))
+    notes += _calibration(release)
+    notes += _ranges(release, results.design.response_variables + results.design.variables)
+    return notes
+
+
+def _guarantee(release: Release, delta: float, epsilon: float) -> str:
+    relation = (
+        "adding or removing one record"
+        if release.privacy.neighbours == "add-remove"
+        else "replacing one record by another"
+    )
+    return (
+        f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against {relation}, "
+        f"which implies epsilon = {epsilon:.3g} at delta = {power(delta)}."
+    )
+
+
+def _calibration(release: Release) -> list[str]:
+    if release.calibration != "paper":
+        return []
+    return [
+        "The noise was calibrated as published, which protects less than it says: it claims "
+        f"mu = {release.privacy.claimed_mu:.4g}, and the true guarantee is the mu = "
+        f"{release.mu:.4g} shown here."
+    ]
+
+
+def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
+    """Ranges that values were clipped to, and where the ranges came from."""
+    texts = []
+    for name in dict.fromkeys(names):
+        variable = release.domain[name]
+        if isinstance(variable, Numeric):
+            found = "" if _declared(release.declared, name, variable) else " (found privately)"
+            low, high = significant(variable.lower), significant(variable.upper)
+            texts.append(f"{name} {low} to {high}{found}")
+    if not texts:
+        return []
+    more = len(texts) - MOST_RANGES
+    if more > 0:
+        texts = [*texts[:MOST_RANGES], f"and {more} more (see release.domain)"]
+    return [f"Values outside these ranges were moved to the nearest end: {', '.join(texts)}."]
+
+
+def _declared(declared: Domain, name: str, working: Numeric) -> bool:
+    variable = declared[name] if name in declared else Numeric()
+    return (
+        isinstance(variable, Numeric)
+        and math.isclose(variable.lower, working.lower)
+        and math.isclose(variable.upper, working.upper)
+    )

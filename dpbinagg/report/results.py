@@ -1,0 +1,245 @@
+"""The results object: siblings, printed forms, synthetic data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from statsmodels.base.model import LikelihoodResultsWrapper
+from statsmodels.base.wrapper import populate_wrapper
+
+from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import IdentificationWarning
+from dpbinagg.release import Release
+from dpbinagg.report import summary as printed
+from dpbinagg.report import tidy
+from dpbinagg.report.base import ReleaseResults
+from dpbinagg.report.compare import Comparison
+from dpbinagg.report.fitting import choose, family_of, model_design
+from dpbinagg.report.notes import HELP
+from dpbinagg.report.unavailable import no_estimate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class DPResults(ReleaseResults):
+    """Results of a differentially private linear regression.
+
+    What statsmodels' results have, `ReleaseResults` has; this adds the other
+    estimates from the same release, tables, plots and synthetic data.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        formula = None if self.design is self.release.design else self.design.formula
+        return _restore, (self.release, formula, self.estimator, self._family, self._extra_notes)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    # Siblings.
+
+    def _sibling(self, name: str) -> DPResultsWrapper:
+        if name not in self._family:
+            raise no_estimate(name, list(self._family))
+        estimate = self._family[name]
+        _warn_if_not_identified(estimate)
+        return DPResultsWrapper(
+            DPResults(self.release, estimate, self._family, self.design, model=self.model)
+        )
+
+    @property
+    def naive(self) -> DPResultsWrapper:
+        """Least squares on the noisy bins, the noise ignored."""
+        return self._sibling("naive")
+
+    @property
+    def corrected(self) -> DPResultsWrapper:
+        """From the bins, corrected for the noise."""
+        return self._sibling("corrected")
+
+    @property
+    def combined(self) -> DPResultsWrapper:
+        """From bins and moments together."""
+        return self._sibling("combined")
+
+    @property
+    def refined(self) -> DPResultsWrapper:
+        """The combined estimate improved by released residual scores."""
+        return self._sibling("refined")
+
+    def compare(self, alpha: float = 0.05) -> Comparison:
+        """All estimates of this model from the release, side by side."""
+        family = {name: e for name, e in self._family.items() if name != "moments"}
+        return Comparison(self.design.column_names, family or self._family, alpha)
+
+    # Printed forms.
+
+    def summary(
+        self,
+        yname: str | None = None,
+        xname: list[str] | None = None,
+        title: str | None = None,
+        alpha: float = 0.05,
+        slim: bool = False,
+    ) -> printed.DPSummary:
+        """The regression table, with notes in plain words.
+
+        Parameters
+        ----------
+        yname, xname : str and list of str, optional
+            Other names for the response and the columns.
+        title : str, optional
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+        slim : bool
+            Fewer lines above the coefficients.
+
+        Returns
+        -------
+        DPSummary
+            Prints as text; `as_html`, `as_latex` and `as_csv` give other forms.
+        """
+        return printed.summarise(self, yname, xname, title, alpha, slim)
+
+    def to_markdown(self, alpha: float = 0.05) -> str:
+        """The regression table with its notes as Markdown."""
+        return self.summary(alpha=alpha).as_markdown()
+
+    def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
+        """One row for each coefficient.
+
+        Columns: term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+        """
+        return tidy.tidy(self, alpha)
+
+    def glance(self) -> pd.DataFrame:
+        """One row for the model: size, fit, privacy and estimator."""
+        return tidy.glance(self)
+
+    def plot_coefficients(self, **options: Any) -> Any:
+        """Coefficients with intervals, as matplotlib axes."""
+        from dpbinagg.report import plots
+
+        return plots.plot_coefficients(self, **options)
+
+    def plot_bins(self, **options: Any) -> Any:
+        """The noisy bin means beside the fit, as matplotlib axes."""
+        from dpbinagg.report import plots
+
+        return plots.plot_bins(self, **options)
+
+    def plot_synthetic(self, **options: Any) -> Any:
+        """Synthetic records beside the fit, as matplotlib axes."""
+        from dpbinagg.report import plots
+
+        return plots.plot_synthetic(self, **options)
+
+    def report(self, path: str | Path, **options: Any) -> Any:
+        """Write one self-contained HTML page."""
+        from dpbinagg.report import page
+
+        return page.report(self, path, **options)
+
+    def synthesize(
+        self,
+        size: int | None = None,
+        copies: int = 1,
+        kind: str = "calibrated",
+        bin_id: bool = False,
+        rng: Any = None,
+    ) -> pd.DataFrame:
+        """Synthetic records from the release, at no cost.
+
+        Parameters
+        ----------
+        size : int, optional
+            Number of records; the noisy total by default.
+        copies : int
+            Number of tables; with more than one, a column `copy` numbers them.
+        kind : {"calibrated", "bounded", "binagg"}
+            "calibrated": plain least squares on it gives `params` back;
+            "bounded": every value inside its bin; "binagg": the published law.
+        bin_id : bool
+            Whether a column tells the bin of each record.
+        rng : None, seed or Generator
+        """
+        from dpbinagg.analyst.synthesis import synthesize
+
+        frame: pd.DataFrame = synthesize(
+            self.release,
+            self.estimate,
+            size=size,
+            copies=copies,
+            kind=kind,
+            bin_id=bin_id,
+            rng=rng,
+        )
+        return frame
+
+
+class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
+    """`DPResults` with pandas labels."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DPResultsWrapper, (self._results,)
+
+    def __repr__(self) -> str:
+        return repr(self._results)
+
+
+populate_wrapper(DPResultsWrapper, DPResults)
+
+
+def _warn_if_not_identified(estimate: Estimate) -> None:
+    if not estimate.identified:
+        reasons = " ".join(estimate.notes)
+        warnings.warn(
+            f"the release does not determine this model well ({estimate.name} estimate). "
+            f"{reasons} {HELP}".replace("  ", " "),
+            IdentificationWarning,
+            stacklevel=4,
+        )
+
+
+def fit_release(
+    release: Release,
+    formula: str | None = None,
+    estimator: str | None = None,
+    cov_type: str | None = None,
+) -> DPResultsWrapper:
+    """Fit a model from a release, at no cost in privacy.
+
+    Parameters
+    ----------
+    release : Release
+    formula : str, optional
+        The same or a smaller model; the release's own by default.
+    estimator : str, optional
+        "refined", "combined", "corrected", "naive", "paper" or "moments"; the
+        best that the release allows by default, and the next best, with a
+        note, where a component of the one asked for was not released.
+    cov_type : {"sandwich", "model"}, optional
+
+    Returns
+    -------
+    DPResultsWrapper
+    """
+    design = model_design(release, formula)
+    family = family_of(release, design, cov_type)
+    estimate, notes = choose(family, estimator)
+    _warn_if_not_identified(estimate)
+    return DPResultsWrapper(DPResults(release, estimate, family, design, notes))
+
+
+def _restore(
+    release: Release,
+    formula: str | None,
+    estimator: str,
+    family: Mapping[str, Estimate],
+    notes: tuple[str, ...],
+) -> DPResults:
+    design = model_design(release, formula)
+    return DPResults(release, family[estimator], family, design, notes)

@@ -1,0 +1,186 @@
+"""The printed regression table, in text, HTML, LaTeX and Markdown."""
+
+from __future__ import annotations
+
+import html
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
+
+from dpbinagg.report import tables
+from dpbinagg.report.notes import explain
+
+if TYPE_CHECKING:
+    from dpbinagg.report.base import ReleaseResults
+
+TITLE = "Differentially Private OLS Regression Results"
+MOST_WIDTH = 100
+"""Widest line of a note."""
+
+
+class DPSummary(Summary):  # type: ignore[misc]
+    """statsmodels' `Summary` with numbered notes that every output format shows.
+
+    Attributes
+    ----------
+    title : str
+    left, right : list of [label, value]
+        The lines above the coefficients.
+    coefficients : list of rows
+        The heading, then one row for each column of the design.
+    notes : list of str
+        One paragraph each, in plain words.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        left: list[list[str]],
+        right: list[list[str]],
+        coefficients: list[list[str]],
+        notes: list[str],
+    ) -> None:
+        super().__init__()
+        self.title, self.left, self.right = title, left, right
+        self.coefficients, self.notes = coefficients, notes
+        self.tables = [self._facts_table(), self._coefficient_table()]
+
+    def _facts_table(self) -> SimpleTable:
+        empty = ["", ""]
+        cells = [[*a, *b] for a, b in zip_longest(self.left, self.right, fillvalue=empty)]
+        return SimpleTable(
+            [row[1:] for row in cells],
+            stubs=[row[0] for row in cells],
+            title=self.title,
+            txt_fmt=fmt_2cols,
+        )
+
+    def _coefficient_table(self) -> SimpleTable:
+        heading, *rows = self.coefficients
+        return SimpleTable(
+            [row[1:] for row in rows], heading[1:], [row[0] for row in rows], txt_fmt=fmt_params
+        )
+
+    def as_text(self) -> str:
+        """The table and the notes as text."""
+        table = tables.aligned(self.coefficients, tables.WIDTH)
+        facts = tables.pairs(self.left, self.right, len(table[0]))
+        width = max(len(line) for line in [*table, *facts])
+        table = [line.rstrip() for line in tables.aligned(self.coefficients, width)]
+        double, single = "=" * width, "-" * width
+        lines = [self.title.center(width).rstrip(), double, *facts]
+        lines += [double, table[0], single, *table[1:], double, "", "Notes:"]
+        for place, note in enumerate(self.notes, start=1):
+            lines += tables.wrapped(note, min(width, MOST_WIDTH), f"[{place}] ")
+        return "\n".join(lines)
+
+    def as_html(self) -> str:
+        """The table and the notes as HTML."""
+        items = "\n".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return f"{super().as_html()}\n<p>Notes:</p>\n<ol>\n{items}\n</ol>"
+
+    def as_latex(self) -> str:
+        """The table and the notes as LaTeX."""
+        items = "\n".join(f"\\item {tables.latex(note)}" for note in self.notes)
+        notes = f"Notes:\n\\begin{{enumerate}}\n{items}\n\\end{{enumerate}}"
+        return f"{super().as_latex()}\n\n{notes}"
+
+    def as_csv(self) -> str:
+        """The table and the notes as comma-separated values."""
+        return "\n".join([super().as_csv(), "Notes:", *self.notes])
+
+    def as_markdown(self) -> str:
+        """The table and the notes as Markdown."""
+        heading, *rows = self.coefficients
+        facts = [f"- {label} {value}" for label, value in [*self.left, *self.right]]
+        notes = [f"{place}. {note}" for place, note in enumerate(self.notes, start=1)]
+        table = tables.markdown(heading, rows)
+        return "\n".join([f"### {self.title}", "", table, "", *facts, "", "Notes:", "", *notes, ""])
+
+
+def summarise(
+    results: ReleaseResults,
+    yname: str | None = None,
+    xname: list[str] | None = None,
+    title: str | None = None,
+    alpha: float = 0.05,
+    slim: bool = False,
+) -> DPSummary:
+    """Build the printed table; see `DPResults.summary`."""
+    names = list(results.design.column_names) if xname is None else list(xname)
+    rows = coefficient_rows(results, alpha)
+    if len(names) != len(rows):
+        raise ValueError(
+            f"xname must have {len(rows)} names, one for each column; got {len(names)}"
+        )
+    left, right = _facts(results, yname or results.design.response_name, slim)
+    coefficients = [
+        ["", *heading(results, alpha)],
+        *([name, *row] for name, row in zip(names, rows, strict=True)),
+    ]
+    return DPSummary(title or TITLE, left, right, coefficients, explain(results))
+
+
+def _facts(
+    results: ReleaseResults, yname: str, slim: bool
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Label and value of the lines above the coefficients, left and right."""
+    left = [
+        ["Dep. Variable:", yname],
+        ["Model:", "DP-OLS"],
+        ["Method:", f"BinAgg, {results.estimator}"],
+        ["No. Observations:", f"{tables.whole(results.nobs)} (noisy)"],
+        ["No. Bins:", tables.whole(results.release.n_bins)],
+        ["Df Residuals:", tables.whole(results.df_resid)],
+        ["Df Model:", tables.whole(results.df_model)],
+        ["Covariance Type:", results.cov_type],
+    ]
+    right = [
+        ["R-squared:", _statistic(results, "rsquared", ".3f")],
+        ["Adj. R-squared:", _statistic(results, "rsquared_adj", ".3f")],
+        ["F-statistic:", _statistic(results, "fvalue", ".4g")],
+        ["Prob (F-statistic):", _statistic(results, "f_pvalue", ".3g")],
+        ["AIC:", _statistic(results, "aic", ".5g")],
+        ["BIC:", _statistic(results, "bic", ".5g")],
+        ["Privacy (mu-GDP):", f"{results.release.mu:.4g}"],
+        [f"Epsilon (delta={tables.power(results.delta)}):", f"{results.epsilon:.3g}"],
+    ]
+    if slim:
+        left = [left[i] for i in (0, 2, 3, 7)]
+        right = [right[i] for i in (0, 2, 6, 7)]
+    return left, right
+
+
+def _statistic(results: ReleaseResults, name: str, form: str) -> str:
+    """A statistic as text, or that it was not released."""
+    value = getattr(results, name, None)
+    return "not released" if value is None else format(float(value), form)
+
+
+def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
+    """Coefficient, standard error, t, p and interval of every column, as text."""
+    rows = []
+    interval = results.conf_int(alpha)
+    for j in range(len(results.params)):
+        error = float(results.bse[j])
+        decimals = tables.decimals_for(error)
+        rows.append(
+            [
+                tables.number(float(results.params[j]), decimals),
+                tables.number(error, decimals),
+                tables.number(float(results.tvalues[j]), 3),
+                tables.p_value(float(results.pvalues[j])),
+                tables.number(float(interval[j, 0]), decimals),
+                tables.number(float(interval[j, 1]), decimals),
+            ]
+        )
+    return rows
+
+
+def heading(results: ReleaseResults, alpha: float) -> list[str]:
+    """Headings of the coefficient table."""
+    letter = "t" if results.use_t else "z"
+    return ["coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]

@@ -1,0 +1,161 @@
+"""Numbers and tables as text: the few formats that all printed forms share."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 78
+"""Characters in a line of printed output."""
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def decimals_for(spread: float, least: int = 4, most: int = 9) -> int:
+    """Decimals that show two significant digits of `spread`, at least `least`."""
+    if not math.isfinite(spread) or spread <= 0.0:
+        return least
+    return min(max(1 - math.floor(math.log10(spread)), least), most)
+
+
+def number(value: float, decimals: int) -> str:
+    """`value` with fixed decimals; very large or very small ones in scientific notation."""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else f"{value:g}"
+    if abs(value) >= 1e7 or 0.0 < abs(value) < 0.5 * 10.0**-decimals:
+        return f"{value:.3e}"
+    if abs(value) >= 1e4:
+        decimals = min(decimals, 1)
+    return f"{value:.{decimals}f}"
+
+
+def p_value(value: float) -> str:
+    """A p-value to three decimals."""
+    return "" if math.isnan(value) else f"{value:.3f}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` to some significant digits, trailing zeros removed, thousands separated."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if 1e4 <= abs(value) < 1e15:
+        return f"{float(f'{value:.{digits}g}'):,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def power(value: float) -> str:
+    """A power of ten, as in 1e-6."""
+    return f"{value:.0e}".replace("e-0", "e-")
+
+
+def whole(value: float) -> str:
+    """`value` rounded to a whole number, thousands separated."""
+    return f"{value:,.0f}" if math.isfinite(value) else f"{value:g}"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and the others to the right."""
+    cells = [[_markdown_cell(cell) for cell in row] for row in [list(header), *rows]]
+    widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(header))]
+    rule = ["-" * width if j == 0 else "-" * (width - 1) + ":" for j, width in enumerate(widths)]
+    lines = []
+    for row in [cells[0], rule, *cells[1:]]:
+        padded = [
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(f"| {' | '.join(padded)} |")
+    return "\n".join(lines)
+
+
+def _markdown_cell(text: str) -> str:
+    for mark in ("\\", "|", "*", "_", "`", "<"):
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def aligned(rows: Sequence[Sequence[str]], least: int = 0) -> list[str]:
+    """Rows as lines of equal columns, the first to the left and the others to the right.
+
+    Where the lines would be shorter than `least`, the room is shared between
+    the columns.
+    """
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    gaps = len(widths) - 1
+    room = max(least - sum(widths) - 2 * gaps, 0)
+    for j in range(1, gaps + 1):
+        widths[j] += room // gaps + (j <= room % gaps)
+    return [
+        "  ".join(
+            cell.ljust(width) if j == 0 else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def plain(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> str:
+    """A text table between double rules, the first column to the left."""
+    lines = aligned([list(header), *rows], len(title))
+    width = len(lines[0])
+    lines = [line.rstrip() for line in lines]
+    double, single = "=" * width, "-" * width
+    return "\n".join([title.center(width).rstrip(), double, lines[0], single, *lines[1:], double])
+
+
+def pairs(left: Sequence[Sequence[str]], right: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Label and value in two blocks side by side, `width` characters wide or more."""
+    gap = 3
+    half = (width - gap) // 2
+    first = aligned(left, half)
+    second = aligned(right, width - gap - len(first[0]))
+    blank = [" " * len(first[0])] * (len(second) - len(first))
+    first, second = first + blank, second + [""] * (len(first) - len(second))
+    return [f"{a}{' ' * gap}{b}".rstrip() for a, b in zip(first, second, strict=True)]
+
+
+def wrapped(text: str, width: int, label: str = "") -> list[str]:
+    """`text` in lines of at most `width` characters, indented by its label."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> str:
+    """The same table as HTML."""
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+    body = "\n".join(
+        f"<tr><th>{html.escape(row[0])}</th>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<table class="simpletable">\n<caption>{html.escape(title)}</caption>\n'
+        f"<tr>{head}</tr>\n{body}\n</table>"
+    )
+
+
+def latex(text: str) -> str:
+    """`text` with LaTeX's special characters escaped."""
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,91 @@
+"""What a release cannot give, why, and what to use instead."""
+
+from __future__ import annotations
+
+from dpbinagg.errors import NotReleasedError
+
+_RECORDS = "is computed record by record, and the records are not released"
+_LIKELIHOOD = "needs the likelihood of the records, which is not released"
+_ROBUST = (
+    "needs the squared residuals of the records, which are not released",
+    "the standard errors here already hold without equal variances when cov_type='sandwich'; "
+    "see also cov_type='model'",
+)
+_INFLUENCE = (
+    "shows the influence of single records, which is what privacy protects",
+    "use synthesize() to look at data, or plot_bins() for the fit bin by bin",
+)
+_TEST_RECORDS = (_RECORDS, "use wald_test(), f_test() or compare_f_test(restricted model)")
+_SUMS = (
+    "is a sum over the records that was not released as such",
+    "use scale (the error variance), rsquared, or fvalue",
+)
+_DISPERSION = (
+    "needs the released second moments, which the budget switched off or this release lacks",
+    "give Budget(moments=...) a positive share; fvalue and wald_test() work without",
+)
+
+REASONS: dict[str, tuple[str, str]] = {
+    "resid": (_RECORDS, "use scale for their variance, or synthesize() and the residuals there"),
+    "wresid": (_RECORDS, "use scale for their variance, or synthesize() and the residuals there"),
+    "resid_pearson": (_RECORDS, "use scale for their variance"),
+    "fittedvalues": (_RECORDS, "use predict(new_data) or get_prediction(new_data)"),
+    "llf": (_LIKELIHOOD, "use aic and bic, or wald_test() to compare nested models"),
+    "llnull": (_LIKELIHOOD, "use fvalue and f_pvalue"),
+    "llr": (_LIKELIHOOD, "use fvalue and f_pvalue"),
+    "llr_pvalue": (_LIKELIHOOD, "use fvalue and f_pvalue"),
+    "prsquared": (_LIKELIHOOD, "use rsquared"),
+    "info_criteria": (_LIKELIHOOD, "use aic and bic"),
+    "bootstrap": (
+        "would draw from the records again, which costs privacy each time",
+        "use bse and conf_int(), which include the privacy noise, or synthesize(copies=m) with "
+        "combine_copies()",
+    ),
+    "get_influence": _INFLUENCE,
+    "outlier_test": _INFLUENCE,
+    "get_robustcov_results": _ROBUST,
+    "het_scale": _ROBUST,
+    **{f"HC{i}_se": _ROBUST for i in range(4)},
+    **{f"cov_HC{i}": _ROBUST for i in range(4)},
+    "compare_lr_test": _TEST_RECORDS,
+    "compare_lm_test": _TEST_RECORDS,
+    "el_test": _TEST_RECORDS,
+    "conf_int_el": (_RECORDS, "use conf_int()"),
+    "score_test": _TEST_RECORDS,
+    "ssr": _SUMS,
+    "ess": _SUMS,
+    "centered_tss": _SUMS,
+    "uncentered_tss": _SUMS,
+    "mse_model": _SUMS,
+    "mse_total": _SUMS,
+    "mse_resid": _SUMS,
+    "eigenvals": ("needs the exact X'X, which is not released", "use cov_params()"),
+    "condition_number": ("needs the exact X'X, which is not released", "use cov_params()"),
+    "rsquared": _DISPERSION,
+    "rsquared_adj": _DISPERSION,
+    "aic": _DISPERSION,
+    "bic": _DISPERSION,
+}
+
+COMPONENTS: dict[str, str] = {
+    "naive": "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)",
+    "corrected": "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)",
+    "paper": "calibration='paper'",
+    "moments": "second moments (Budget.moments)",
+    "combined": "second moments (Budget.moments)",
+    "refined": "residual scores (Budget.scores)",
+}
+
+
+def not_released(name: str) -> NotReleasedError:
+    """The error for an attribute that cannot be had."""
+    why, instead = REASONS[name]
+    return NotReleasedError(f"{name} {why}; {instead}")
+
+
+def no_estimate(name: str, available: list[str]) -> NotReleasedError:
+    """The error for an estimate whose component was not released."""
+    return NotReleasedError(
+        f"the {name} estimate needs {COMPONENTS[name]}, which this release does not contain; "
+        f"available: {', '.join(available)}"
+    )
