@@ -19,6 +19,8 @@ from dpbinagg.release import Release
 from dpbinagg.settings import COV_TYPES, ESTIMATORS, Settings, one_of
 
 GRID_BINS = 4
+LEAST_MU = 2.0**-16
+LARGEST_MU = 2.0**30
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 that the noisy number of records takes."""
 
@@ -138,7 +140,15 @@ def allocate(settings: Settings, design: Design) -> Allocation:
             "partition='privtree' needs a partition share in the budget; "
             "give it one, or use partition='grid'"
         )
-    return budget.split(per_record_mu(settings.mu, settings.neighbours))  # type: ignore[arg-type]
+    budget = budget.without("scores")
+    allocation = budget.split(per_record_mu(settings.mu, settings.neighbours))  # type: ignore[arg-type]
+    for name, part in allocation.as_dict().items():
+        if part and not LEAST_MU <= part <= LARGEST_MU:
+            raise BudgetError(
+                f"mu and budget leave the component {name!r} a mu outside {LEAST_MU:g} to "
+                f"{LARGEST_MU:g}; choose another mu, or give the component another share"
+            )
+    return allocation
 
 
 def range_variables(design: Design) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from dpbinagg.paths import Paths
 
 SCORE_GRID = 2**30
 """Scores are compared in whole units of 1/SCORE_GRID records."""
+LEAST_SCALE = 2.0**-20
+"""More noise than asked for where mu is so large that the grid would show."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def privtree(
     theta : float
         Split threshold, public or already private.
     """
-    scale = 3.0 / pure_from_mu(mu)
+    scale = max(3.0 / pure_from_mu(mu), LEAST_SCALE)
     decay = math.ceil(scale * math.log(2.0) * SCORE_GRID)
     threshold = math.ceil(theta * SCORE_GRID)
     prefix = np.zeros(1, dtype=np.int64)
