@@ -76,6 +76,9 @@ class Curator:
     def _spend(self, name: str, mu: float, law: str = "gaussian") -> None:
         self._mechanisms.append(Mechanism(name, mu, law))
 
+    def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
+        return gaussian_mechanism(sums, sensitivity, mu, self._noise)
+
     def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> Domain:
         """Working ranges of numeric variables, from one noisy histogram each.
 
@@ -92,7 +95,7 @@ class Curator:
         exact = [self._engine.histogram(name, edges[name]) for name in variables]
         counts = np.concatenate(exact).astype(object) * 2**GRID_BITS
         sensitivity = math.sqrt(len(variables))
-        noisy = gaussian_mechanism(counts, sensitivity / GRID, mu, self._noise) * GRID
+        noisy = self._privatise(counts, sensitivity / GRID, mu) * GRID
         parts = np.split(noisy, np.cumsum([len(part) for part in exact])[:-1])
         found = {
             name: working_range(edges[name], part, sensitivity / mu, numeric[name])
@@ -113,7 +116,7 @@ class Curator:
         self._spend("number of records", mu)
         one = float(2**GRID_BITS)
         exact = np.array([self._engine.total() * 2**GRID_BITS], dtype=object)
-        return float(gaussian_mechanism(exact, one, mu, self._noise)[0] * GRID)
+        return float(self._privatise(exact, one, mu)[0] * GRID)
 
     def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         """PrivTree over the raw variables of the right side; see `privtree`."""
@@ -137,18 +140,14 @@ class Curator:
         count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
         one = float(2**GRID_BITS)
         self._spend("bin counts", allocation.count)
-        noisy_count = gaussian_mechanism(
-            count.astype(object) * 2**GRID_BITS, one, allocation.count, self._noise
-        )
+        noisy_count = self._privatise(count.astype(object) * 2**GRID_BITS, one, allocation.count)
         released = scaling.unit > 0.0
         noisy_x = np.zeros(scaling.unit.shape)
         if released.any():
             self._spend("bin sums of covariates", scaling.sensitivity_x * allocation.sum_x)
-            noisy_x[released] = gaussian_mechanism(
-                dev_x[released], one, allocation.sum_x, self._noise
-            )
+            noisy_x[released] = self._privatise(dev_x[released], one, allocation.sum_x)
         self._spend("bin sums of the response", allocation.sum_y)
-        noisy_y = gaussian_mechanism(dev_y, one, allocation.sum_y, self._noise)
+        noisy_y = self._privatise(dev_y, one, allocation.sum_y)
         return Noisy(
             {
                 "count": noisy_count * GRID,
@@ -177,7 +176,7 @@ class Curator:
         exact[squares, squares] -= exact[0, 0] // 2
         upper = np.triu_indices(scaling.size)
         sensitivity = moment_sensitivity(scaling.size)
-        noisy = gaussian_mechanism(exact[upper], sensitivity / PRODUCT_GRID, mu, self._noise)
+        noisy = self._privatise(exact[upper], sensitivity / PRODUCT_GRID, mu)
         matrix = np.zeros(exact.shape)
         matrix[upper] = noisy * PRODUCT_GRID
         matrix = matrix + np.triu(matrix, 1).T
