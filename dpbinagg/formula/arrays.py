@@ -72,8 +72,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 class Arrays:
     """Records of a domain, ready for expressions.
 
-    Numeric values are clipped into the domain (whole numbers rounded down
-    first where the variable is integer); NaN and infinities are missing.
+    Numeric values are clipped into the domain and rounded to whole
+    numbers where the variable is integer; NaN and infinities are missing.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Arrays:
             if self._clip:
                 raw = np.clip(raw, variable.lower, variable.upper)
                 if variable.integer:
-                    np.floor(raw, out=raw)
+                    np.rint(raw, out=raw)
             self._values[name] = raw
         return self._values[name]
 

@@ -17,13 +17,13 @@ from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.categories import declared_levels
+from dpbinagg.formula.describe import describe
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, NumericLevels, Truth
 from dpbinagg.formula.parse import is_call, syntax, variable_name
 from dpbinagg.formula.read import Reader
 from dpbinagg.formula.terms import Subterm, subterms_of
 
 MAX_COLUMNS = 5000
-MAX_FORMULA = 50_000
 ZERO_RECORDS: dict[str, Any] = {}
 
 
@@ -84,8 +84,8 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
                 raise DataError(f"the table lacks the variable {name!r}; add the column") from None
             variable = self._domain[name]
             if isinstance(variable, Categorical):
-                levels = list(variable.levels)
-                records[name] = pd.Categorical(np.atleast_1d(values), categories=levels).codes
+                levels = pd.Index(list(variable.levels), dtype=object)
+                records[name] = levels.get_indexer(np.atleast_1d(np.asarray(values, dtype=object)))
             else:
                 records[name] = np.atleast_1d(np.asarray(values, dtype=np.float64))
         return records, max(len(values) for values in records.values())
@@ -93,10 +93,8 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
 
 def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]) -> Structure:
     """Parse `formula` against public facts."""
-    description = _describe(formula)
-    left, right = description.lhs_termlist, description.rhs_termlist
+    response_code, right = describe(formula)
     codes = [factor.name() for term in right for factor in term.factors]
-    response_code = _response_code(left)
     declared = _levels_in_code([*codes, response_code], domain)
     extended = domain.updated(declared)
     reader = Reader(extended, constants, frozenset(declared))
@@ -118,33 +116,6 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
         _fixed(factors.values()),
         design_info,
     )
-
-
-def _describe(formula: str) -> Any:
-    """Patsy's reading of the formula; nothing is evaluated."""
-    if not isinstance(formula, str):
-        raise FormulaError(
-            f'formula must be a string such as "y ~ x1 + x2", got {type(formula).__name__}'
-        )
-    if len(formula) > MAX_FORMULA:
-        raise FormulaError(f"formula must have at most {MAX_FORMULA} characters; shorten it")
-    try:
-        return patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
-        raise FormulaError(
-            f"formula cannot be read: {error}; see the patsy documentation for the syntax"
-        ) from None
-    except (RecursionError, MemoryError, ValueError, SyntaxError):
-        raise FormulaError("formula cannot be read; check brackets and operators") from None
-
-
-def _response_code(terms: list[Any]) -> str:
-    if len(terms) != 1 or len(terms[0].factors) != 1:
-        raise FormulaError(
-            f"formula must have exactly one response, got {len(terms)} terms left of '~'; "
-            'write "y ~ x1 + x2", and arithmetic in I(...), as in "I(y1 + y2) ~ x1"'
-        )
-    return str(terms[0].factors[0].name())
 
 
 def _response(factor: Factor) -> NumericFactor:

@@ -15,8 +15,10 @@ from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, build_structure
+from dpbinagg.formula.centres import short_centres
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import invert
+from dpbinagg.formula.pushdown import column_expressions, factor_expression
 from dpbinagg.formula.radius import radius2
 from dpbinagg.formula.terms import Bounds, Values
 
@@ -199,6 +201,31 @@ class Design:
                 lower[:, j] = interval.lower
                 upper[:, j] = interval.upper
         return lower, upper
+
+    def narwhals_columns(self) -> list[Any]:
+        """Narwhals expressions of the columns, for an engine to compute.
+
+        They read the raw table, labels of categories included, and are null for
+        a record that is incomplete. Splines and a few functions are refused.
+        """
+        return column_expressions(self._structure.subterms, self.column_names, self.domain)
+
+    def narwhals_response(self) -> Any:
+        """Narwhals expression of the response, null where missing."""
+        return factor_expression(self._structure.response, self.domain)
+
+    def centres(self, boxes: Boxes) -> Array:
+        """Centres for which `radius2` is small, (K, p).
+
+        Midpoints of `column_bounds`, except in blocks of dummies: there 1/q or
+        thereabouts, for which a factor adds about 4 to `radius2` instead of the
+        number q of its columns. Half-widths do not bound deviations from these
+        centres: clamp columns to `column_bounds`.
+        """
+        self._require_bounds(self.variables)
+        bounds = Bounds(Intervals(self.domain, boxes))
+        lower, upper = self._column_bounds(bounds, len(boxes))
+        return short_centres(self._structure.subterms, bounds, lower, upper)
 
     def radius2(self, boxes: Boxes, centre: Array | None = None) -> Array:
         """Largest squared norm of a scaled deviation on every box, (K,).

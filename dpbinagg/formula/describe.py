@@ -1,0 +1,70 @@
+"""The formula as patsy reads it: terms and the code of their factors."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import patsy
+from patsy.parse_formula import parse_formula
+
+from dpbinagg.errors import FormulaError
+
+MAX_FORMULA = 50_000
+MAX_TERMS = 5000
+
+
+def describe(formula: str) -> tuple[str, list[Any]]:
+    """The code of the response and the terms of the right side; nothing is evaluated."""
+    if not isinstance(formula, str):
+        raise FormulaError(
+            f'formula must be a string such as "y ~ x1 + x2", got {type(formula).__name__}'
+        )
+    if len(formula) > MAX_FORMULA:
+        raise FormulaError(f"formula must have at most {MAX_FORMULA} characters; shorten it")
+    if "\0" in formula:
+        raise FormulaError("formula must not contain a null character; remove it")
+    try:
+        tree = parse_formula(formula)
+        if _most_terms(tree) > MAX_TERMS:
+            raise FormulaError(
+                f"formula must have at most {MAX_TERMS} terms; use fewer interactions"
+            )
+        description = patsy.ModelDesc.from_formula(tree)
+    except patsy.PatsyError as error:
+        raise FormulaError(
+            f"formula cannot be read: {error}; see the patsy documentation for the syntax"
+        ) from None
+    except (RecursionError, MemoryError, ValueError, SyntaxError):
+        raise FormulaError("formula cannot be read; check brackets and operators") from None
+    return _response_code(description.lhs_termlist), description.rhs_termlist
+
+
+def _most_terms(tree: Any) -> int:
+    """At most so many terms come of a patsy parse tree."""
+    if not tree.args:
+        return 1
+    counts = [min(_most_terms(argument), MAX_TERMS + 1) for argument in tree.args]
+    if tree.type == "**":
+        exponent = tree.args[1].token.extra if tree.args[1].token is not None else ""
+        most = int(exponent) if str(exponent).isdigit() else 1
+        total = 0
+        for size in range(1, min(most, counts[0]) + 1):
+            total += comb(counts[0], size)
+            if total > MAX_TERMS:
+                break
+        return total
+    if tree.type == ":":
+        return counts[0] * counts[1]
+    if tree.type == "*":
+        return counts[0] + counts[1] + counts[0] * counts[1]
+    return sum(counts)
+
+
+def _response_code(terms: list[Any]) -> str:
+    if len(terms) != 1 or len(terms[0].factors) != 1:
+        raise FormulaError(
+            f"formula must have exactly one response, got {len(terms)} terms left of '~'; "
+            'write "y ~ x1 + x2", and arithmetic in I(...), as in "I(y1 + y2) ~ x1"'
+        )
+    return str(terms[0].factors[0].name())
