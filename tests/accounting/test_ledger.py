@@ -8,7 +8,6 @@ import pickle
 import sqlite3
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -418,15 +417,25 @@ def test_a_ledger_in_use_for_too_long(ledger: Ledger) -> None:
 def test_reading_does_not_wait_for_a_writer(ledger: Ledger) -> None:
     ledger.charge(0.6)
     writer = sqlite3.connect(ledger.path, isolation_level=None)
-    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("BEGIN EXCLUSIVE")
     writer.execute("UPDATE entry SET outcome = 'released'")
-    start = time.perf_counter()
-    assert ledger.spent == 0.6
-    assert outcomes(ledger) == ["charged, outcome unknown"]
-    assert time.perf_counter() - start < 2.0
+    reader = pickle.loads(pickle.dumps(ledger))
+    reader._timeout = 1e-3
+    assert reader.spent == 0.6
+    assert outcomes(reader) == ["charged, outcome unknown"]
     writer.execute("COMMIT")
     writer.close()
     assert outcomes(ledger) == ["released"]
+
+
+def test_a_charge_does_not_wait_for_a_reader(ledger: Ledger) -> None:
+    reader = sqlite3.connect(ledger.path, isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT COUNT(*) FROM entry").fetchone() == (0,)
+    Ledger(ledger.path, timeout=1e-3).charge(0.5)
+    assert reader.execute("SELECT COUNT(*) FROM entry").fetchone() == (0,)
+    reader.close()
+    assert ledger.spent == 0.5
 
 
 def test_threads_share_a_ledger(ledger: Ledger) -> None:
