@@ -54,7 +54,13 @@ class TreeLocator:
 
     def locate_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bin of every path code."""
-        return np.searchsorted(self._starts, codes, side="right") - 1
+        deepest = int(self.leaf_depth.max())
+        if 2**deepest > min(MAX_TABLE, 16 * len(codes)):
+            return np.searchsorted(self._starts, codes, side="right") - 1
+        # The first `deepest` bits decide; look them up.
+        shift = self.paths.depth - deepest
+        table = np.searchsorted(self._starts, np.arange(2**deepest) << shift, side="right") - 1
+        return np.asarray(table[codes >> shift])
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -7,28 +7,20 @@ the engine, and one record changes it by no more than the proof says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dpbinagg.curator.blocks import CHUNK, chunks, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-CHUNK = 2**13
-INT64_ROWS = 2 ** (62 - GRID_BITS)
-"""So many contributions add up without overflow in 64 bits."""
-EXACT_ROWS = 2 ** (53 - 2 * FACTOR_BITS)
-"""So many products of two factors add up exactly in double precision."""
-
-
-def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
-    """Slices of at most `size` rows."""
-    return (slice(low, min(low + size, stop)) for low in range(start, stop, size))
+# Within a block, sums stay below 2^62; products of factors add up exactly in
+# double precision over a chunk.
+assert CHUNK <= 2 ** (53 - 2 * FACTOR_BITS)
 
 
 def unit_contributions(
@@ -74,23 +66,32 @@ def bin_sums(
     dev_y : (K,) of Python integers
     """
     n_bins, p = scaling.centre.shape
-    count = np.bincount(bins, minlength=n_bins).astype(np.int64)
-    total = np.zeros((p + 1, n_bins), dtype=object)
-    for block in chunks(len(bins), INT64_ROWS):
+
+    def block_sums(block: slice) -> tuple[Integers, Integers]:
         part = np.zeros((p + 1, n_bins), dtype=np.int64)
         for rows in chunks(block.stop, start=block.start):
-            here = bins[rows]
-            scaled = unit_contributions(columns[rows], response[rows], here, scaling)
+            scaled = unit_contributions(columns[rows], response[rows], bins[rows], scaling)
+            scaled *= 2.0**GRID_BITS
             # The cast cuts toward zero: it never lengthens a contribution.
-            whole = (scaled * 2.0**GRID_BITS).astype(np.int64)
-            indicator = sparse.csc_array(
-                (np.ones(len(here), dtype=np.int64), here, np.arange(len(here) + 1)),
-                shape=(n_bins, len(here)),
-            )
-            for j in range(p + 1):
-                part[j] += indicator @ whole[j]
+            _add_by_bin(scaled.astype(np.int64), bins[rows], part)
+        return np.bincount(bins[block], minlength=n_bins), part
+
+    count = np.zeros(n_bins, dtype=np.int64)
+    total = np.zeros((p + 1, n_bins), dtype=object)
+    for counts, part in map_blocks(len(bins), block_sums):
+        count += counts
         total += part
     return count, total[:p].T, total[p]
+
+
+def _add_by_bin(contributions: Integers, bins: Integers, part: Integers) -> None:
+    """Add each row of `contributions`, summed by bin, to a row of `part`."""
+    n = len(bins)
+    indicator = sparse.csc_array(
+        (np.ones(n, dtype=np.int64), bins, np.arange(n + 1)), shape=(part.shape[1], n)
+    )
+    for row, into in zip(contributions, part, strict=True):
+        into += indicator @ row
 
 
 def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
@@ -111,8 +112,15 @@ def moment_sums(columns: Floats, response: Floats, scaling: ColumnScaling) -> ND
     Products of whole factors are whole; blocks short enough for all partial
     sums to stay below 2^53 are multiplied in double precision without error.
     """
+
+    def block_sums(block: slice) -> Integers:
+        part = np.zeros((scaling.size, scaling.size), dtype=np.int64)
+        for rows in chunks(block.stop, start=block.start):
+            f = factors(columns[rows], response[rows], scaling)
+            part += (f.T @ f).astype(np.int64)
+        return part
+
     total = np.zeros((scaling.size, scaling.size), dtype=object)
-    for rows in chunks(len(response), EXACT_ROWS):
-        f = factors(columns[rows], response[rows], scaling)
-        total += (f.T @ f).astype(np.int64)
+    for part in map_blocks(len(response), block_sums):
+        total += part
     return total
