@@ -24,15 +24,15 @@ from dpbinagg.domain import Numeric
 
 Array = NDArray[np.float64]
 
-OCTAVES = (-40, 60)
+OCTAVES = (-30, 50)
 """Magnitudes that an unbounded variable may have, as powers of two."""
 
-SUBDIVISION = (1.0, 1.25, 1.5, 1.75)
+SUBDIVISION = (1.0, 1.5)
 N_UNIFORM = 64
 DEPTH = 16
 
-NEAR, FAR = 9.0, 3.5
-"""A window that ends e bins beyond the records seen counts if z^2 >= NEAR + FAR ln(e)."""
+NEAR, NEAR_IF_MISSING, FAR = 9.0, 4.0, 3.5
+"""Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
 
 
 def histogram_edges(variable: Numeric) -> Array:
@@ -94,7 +94,7 @@ def bin_index(edges: Array, values: Array) -> NDArray[np.intp]:
 
 
 def working_range(
-    edges: Array, noisy_counts: Array, sd: float, variable: Numeric
+    edges: Array, noisy_counts: Array, sd: float, variable: Numeric, total: float | None = None
 ) -> tuple[float, float]:
     """Range that holds all but a negligible share of the records.
 
@@ -108,6 +108,9 @@ def working_range(
         Standard deviation of the noise of each count.
     variable : Numeric
         Public bounds, which the range never exceeds.
+    total : float, optional
+        Noisy number of records, with noise of at most the same standard
+        deviation. It tells whether records have been overlooked.
 
     Returns
     -------
@@ -116,65 +119,79 @@ def working_range(
         little to improve on them.
     """
     counts = np.asarray(noisy_counts, dtype=np.float64)
-    hull = _detect(counts, sd)
+    hull = _detect(counts, sd, total)
     if hull is None:
-        return _fallback(edges, counts, variable)
+        return _fallback(variable)
     first, last = hull
-    n = _total(counts[first : last + 1])
-    lower = -_outer(
-        -edges[::-1], counts[::-1], sd, (counts.size - 1 - last, counts.size - 1 - first), n
-    )
+    inside = float(counts[first : last + 1].sum())
+    n = max(inside if total is None else total, sd)
     upper = _outer(edges, counts, sd, (first, last), n)
+    mirror = (counts.size - 1 - last, counts.size - 1 - first)
+    lower = -_outer(-edges[::-1], counts[::-1], sd, mirror, n)
     return _presentable(lower, upper, variable)
-
-
-def _window_sums(counts: Array, size: int) -> Array:
-    total: Array = np.concatenate([[0.0], np.cumsum(counts)])
-    sums: Array = total[size:] - total[:-size]
-    return sums
-
-
-def _total(counts: Array) -> float:
-    """Number of records: the sum, or that of the best window if noise spoils it."""
-    best = max(float(_window_sums(counts, size).max()) for size in _sizes(counts.size))
-    return max(float(counts.sum()), best)
 
 
 def _sizes(n_bins: int) -> list[int]:
     return [2**k for k in range(n_bins.bit_length()) if 2**k <= n_bins]
 
 
-def _detect(counts: Array, sd: float) -> tuple[int, int] | None:
-    """First and last bin in which records are detected, or None.
+def _scores(counts: Array, size: int, sd: float) -> Array:
+    """Sums of all windows of `size` bins in units of their noise."""
+    total: Array = np.concatenate([[0.0], np.cumsum(counts)])
+    scores: Array = (total[size:] - total[:-size]) / (sd * math.sqrt(size))
+    return scores
+
+
+def _detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | None:
+    """First and last bin in which records are detected; None if the counts show too little.
 
     Starts from the smallest window of bins that stands out clearly and adds
     windows outside it whose sum is significant, the more so the farther away.
+    If the `total` then tells that records are still missing, less will do.
     """
     need = math.sqrt(12.0 + 2.0 * math.log(counts.size))
     for size in _sizes(counts.size):
-        score = _window_sums(counts, size) / (sd * math.sqrt(size))
-        if score.max() >= need:
-            first = int(score.argmax())
-            last = _extend(counts, sd, first + size - 1)
-            first = counts.size - 1 - _extend(counts[::-1], sd, counts.size - 1 - first)
-            return first, last
+        scores = _scores(counts, size, sd)
+        if scores.max() >= need:
+            first = int(scores.argmax())
+            hull = _extend(counts, sd, (first, first + size - 1), NEAR)
+            if total is not None and _missing(counts, sd, hull, total):
+                hull = _extend(counts, sd, hull, NEAR_IF_MISSING)
+            return hull
     return None
 
 
-def _extend(counts: Array, sd: float, last: int) -> int:
-    """Last bin of the hull, after adding every significant window beyond `last`."""
+def _missing(counts: Array, sd: float, hull: tuple[int, int], total: float) -> bool:
+    """Whether significantly fewer records than the total are in the hull."""
+    inside = counts[hull[0] : hull[1] + 1]
+    return total - float(inside.sum()) > 2.5 * sd * math.sqrt(1.0 + inside.size)
+
+
+def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
+    """The hull with every significant window on either side of it."""
+    first, last = hull
+    last += _beyond(counts[last + 1 :], sd, near)
+    first -= _beyond(counts[:first][::-1], sd, near)
+    return first, last
+
+
+def _beyond(counts: Array, sd: float, near: float) -> int:
+    """Number of leading bins up to the end of the last significant window.
+
+    A window that ends e bins from the last one counts if its score squared is
+    at least ``near + FAR ln(e)``.
+    """
+    reached = 0
     while True:
-        outside = counts[last + 1 :]
+        outside = counts[reached:]
         ends = []
         for size in _sizes(outside.size):
-            score = _window_sums(outside, size) / (sd * math.sqrt(size))
-            end = np.arange(score.size) + size
-            hits = np.flatnonzero(score >= np.sqrt(NEAR + FAR * np.log(end)))
-            if hits.size:
-                ends.append(int(end[hits[0]]))
+            end = np.arange(outside.size - size + 1) + size
+            significant = _scores(outside, size, sd) >= np.sqrt(near + FAR * np.log(end))
+            ends += end[significant][:1].tolist()
         if not ends:
-            return last
-        last += min(ends)
+            return reached
+        reached += min(ends)
 
 
 def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: float) -> float:
@@ -194,7 +211,7 @@ def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: flo
     return float(edges[start] + tail_end(tail, 0.02 * math.sqrt(n), 0.1))
 
 
-def _fallback(edges: Array, counts: Array, variable: Numeric) -> tuple[float, float]:
+def _fallback(variable: Numeric) -> tuple[float, float]:
     if variable.bounded:
         return variable.lower, variable.upper
     low = variable.lower if math.isfinite(variable.lower) else -1000.0
