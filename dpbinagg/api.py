@@ -178,7 +178,7 @@ def conduct(
     if allocation.ranges:
         working = curator.ranges(design, range_variables(design), allocation.ranges)
         design = design.with_domain(working)
-    partition = make_partition(curator, design, allocation, settings.partition)
+    partition = make_partition(curator, design, allocation, settings)
     parts: list[Noisy] = []
     if allocation.count:
         parts.append(curator.bins(design, partition, allocation, settings.calibration))
@@ -201,9 +201,10 @@ def conduct(
 
 
 def make_partition(
-    curator: Curator, design: Design, allocation: Allocation, partition: str | Partition
+    curator: Curator, design: Design, allocation: Allocation, settings: Settings
 ) -> Partition:
     """The partition the caller asked for, over the working domain."""
+    partition = settings.partition
     domain = design.domain.subset(design.variables)
     if isinstance(partition, Partition):
         if partition.domain != domain:
@@ -214,6 +215,8 @@ def make_partition(
         return partition
     if partition == "grid":
         return Partition.grid(domain, GRID_BINS)
+    if settings.calibration == "paper":
+        return curator.partition(design, allocation.partition, 0.0, MAX_DEPTH)
     mu_total = math.sqrt(TOTAL_SHARE) * allocation.partition
     mu_tree = math.sqrt(1.0 - TOTAL_SHARE) * allocation.partition * (1.0 - 2.0**-50)
     total = curator.total(mu_total)
