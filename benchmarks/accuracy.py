@@ -12,11 +12,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from accuracy_report import draw, reach_checks, report, table2_checks
 from common import (
     arguments,
     mean_error,
@@ -82,6 +82,8 @@ def _ours(**options: Any) -> Method:
             result = dpbinagg.dp_ols(
                 _formula(frame, intercept), frame, bounds=bounds or None, rng=rng, **arguments
             )
+        if result.privacy.mu > MU * (1 + 1e-9):
+            raise RuntimeError(f"true mu is {result.privacy.mu:g}, more than {MU:g}")
         interval = np.asarray(result.conf_int())
         return Fit(np.asarray(result.params), interval[:, 0], interval[:, 1])
 
@@ -124,13 +126,6 @@ if HAS_DP_OLS:
 FIGURES = tuple(name for name in METHODS if name not in ("combined", "corrected"))
 QUICK = tuple(name for name in METHODS if name != "dpgd_grid")
 OURS = ("refined", "combined", "corrected")
-LABELS = {
-    "ols": "OLS (not private)", "ssp": "SSP", "adassp": "AdaSSP", "jlt": "JLT",
-    "dpgd": "DP-GD", "dpgd_grid": "DP-GD, grid (not private)", "binagg": "BinAgg as published",
-    "refined": "dpbinagg", "combined": "dpbinagg, combined", "corrected": "dpbinagg, bins only",
-}  # fmt: skip
-
-
 # --- simulated tables ------------------------------------------------------------------------
 
 
@@ -284,6 +279,7 @@ def reach(options: Any) -> None:
     table["over_ols"] = table["median"] / table["setting"].map(ols)
     table["target"] = table["setting"].map({s.name: s.target for s in REACH})
     write_csv(table, options.out / "reach.csv")
+    report(reach_checks(table, REACH), options.out / "reach_checks.csv")
     shown = "setting method median over_ols target coverage coverage_lowest coverage_highest width"
     print(table[shown.split()].to_string(index=False, float_format="{:.4f}".format, na_rep=""))
 
@@ -332,6 +328,7 @@ def table2(options: Any) -> None:
     for method in ("ols", "binagg", "adassp", "dpgd"):
         table[f"paper_{method}"] = table["set"].map({k: v[method] for k, v in published.items()})
     write_csv(table, options.out / "table2.csv")
+    report(table2_checks(table), options.out / "table2_checks.csv")
     for statistic in ("median", "mean", "largest"):
         columns = table["method"] + table["widen"].map({1.0: "", 4.0: " 4x"})
         wide = table.assign(column=columns).pivot(index="set", columns="column", values=statistic)
@@ -339,45 +336,6 @@ def table2(options: Any) -> None:
         wide["BinAgg (paper)"] = [published[k]["binagg"] for k in wide.index]
         wide["middle"] = pd.Series(middle)
         print(f"\n{statistic}\n{wide.to_string(float_format='{:.4f}'.format)}")
-
-
-# --- pictures --------------------------------------------------------------------------------
-
-COLOURS = {
-    "ols": "black", "refined": "#0072B2", "combined": "#56B4E9", "corrected": "#999999",
-    "binagg": "#D55E00", "ssp": "#009E73", "adassp": "#E69F00", "jlt": "#CC79A7",
-    "dpgd": "#7A4FBF", "dpgd_grid": "#B79BE0",
-}  # fmt: skip
-
-
-def draw(panels: list[tuple[str, pd.DataFrame, str, str]], path: Path) -> None:
-    """One panel per table, a line per method, both axes logarithmic."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(4 * len(panels) + 1.8, 3.8), sharey=True, squeeze=False
-    )
-    for axis, (title, table, column, label) in zip(axes[0], panels, strict=True):
-        for method, part in table.groupby("method", sort=False):
-            name = str(method)
-            style = "--" if name in ("ols", "dpgd_grid") else "-"
-            axis.plot(part[column], part["median"], style, color=COLOURS[name], marker="o", ms=3,
-                      lw=2.2 if name == "refined" else 1.2, label=LABELS[name])  # fmt: skip
-        axis.set(title=title, xlabel=label, xscale="log", yscale="log", ylim=(0.005, 5))
-        ticks = sorted(table[column].unique())
-        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axis.minorticks_off()
-        axis.grid(alpha=0.25)
-    axes[0, 0].set_ylabel("median relative l2 error, mu = 1")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150, bbox_inches="tight")
-    plt.close(figure)
-    print(f"wrote {path}")
 
 
 PARTS = {"figure1": figure1, "figure2": figure2, "reach": reach, "table2": table2}
