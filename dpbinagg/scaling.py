@@ -56,11 +56,8 @@ class BinScaling:
 
     @cached_property
     def reach(self) -> Floats:
-        """Largest scaled deviation in each bin, ``max_j h_kj / unit_kj``, (K,)."""
-        ratio = np.divide(
-            self.half_width, self.unit, out=np.zeros_like(self.unit), where=self.unit > 0.0
-        )
-        return np.asarray(ratio.max(axis=1, initial=0.0))
+        """Largest scaled deviation of one column in each bin, (K,)."""
+        return np.ones(len(self.unit))
 
     @cached_property
     def centre_by_column(self) -> Floats:
@@ -93,8 +90,10 @@ def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
         return BinScaling(
             centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
         )
-    radius = np.sqrt(design.radius2(boxes))
-    unit = np.nextafter(half * np.maximum(radius, 1.0)[:, None], np.inf)
+    # Midpoints, but for blocks of dummies, whose deviations are shorter from elsewhere.
+    centre = np.where(half > 0.0, design.centres(boxes), centre)
+    radius = np.sqrt(design.radius2(boxes, centre))
+    unit = np.nextafter(half * radius[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
     middle, half_y = _centre_and_half_width(np.array([low_y]), np.array([high_y]))
     return BinScaling(centre, half, unit, float(middle[0]), float(half_y[0]), 1.0)
