@@ -44,7 +44,66 @@ def dp_ols(
     rng: Any = None,
     constants: Mapping[str, float] | None = None,
 ) -> Any:
-    """Differentially private linear regression."""
+    """Differentially private linear regression.
+
+    Parameters
+    ----------
+    formula : str
+        A patsy formula, as in statsmodels and R:
+        ``"np.log(wage) ~ educ + exper + I(exper**2) + C(region)"``.
+    data : table or path
+        The private records: a pandas, Polars, PyArrow, DuckDB, Spark or Dask
+        table, or the path of a CSV or Parquet file. Column names and dtypes
+        count as public.
+    mu : float
+        Total privacy, mu-GDP. About 0.5 is strict, 1 usual, 2 lenient; see
+        `dpbinagg.gdp` for epsilon and delta.
+    epsilon, delta : float
+        The total as (epsilon, delta) instead of mu.
+    bounds : mapping or Domain
+        Public bounds and levels, ``{"educ": (0, 20), "region": ["N", "S"]}``.
+        Numeric bounds that are not given are found privately, from the same
+        budget; the levels of categories must be declared here, by a
+        categorical dtype, or by ``C(x, levels=...)``. Bounds must not be read
+        off the private data.
+    budget : Budget
+        How mu is divided over the components of the release.
+    partition : {"privtree", "grid"} or Partition
+        How the covariates are binned.
+    calibration : {"joint", "paper"}
+        "paper" adds the published, too small noise; the true mu is reported.
+    estimator : {"refined", "combined", "corrected", "naive", "paper"}
+        Which estimate to show; a component that the budget switches off falls
+        back to the next.
+    cov_type : {"sandwich", "model"}
+        Covariance of the estimate from bins.
+    missing : {"drop", "raise"}
+        What to do with records that lack a value the formula needs.
+    neighbours : {"add-remove", "replace"}
+        What counts as one person's change of the table.
+    ledger : Ledger
+        Charged before anything is released.
+    rng : seed or Generator
+        For tests and simulations only: the summary then says "not for
+        publication". By default the noise is cryptographically secure.
+    constants : mapping
+        Numbers that the formula may use by name.
+
+    Returns
+    -------
+    DPResults
+        A statsmodels results object with intervals that account for the
+        privacy noise, sibling estimates, the release and synthetic data.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols
+    >>> from dpbinagg.datasets import load_wages
+    >>> wages = load_wages()
+    >>> res = dp_ols("np.log(wage) ~ educ", wages.frame, mu=1, bounds=wages.codebook, rng=1)
+    >>> bool(0.05 < res.params["educ"] < 0.11)
+    True
+    """
     one_of("estimator", estimator, ESTIMATORS)
     one_of("cov_type", cov_type, COV_TYPES)
     release = dp_release(
@@ -85,7 +144,16 @@ def dp_release(
     rng: Any = None,
     constants: Mapping[str, float] | None = None,
 ) -> Release:
-    """Release private statistics for a regression, without fitting it."""
+    """Release private statistics for a regression, without fitting it.
+
+    Takes the arguments of `dp_ols` up to estimation; `estimator` only decides
+    which components the default budget pays for.
+
+    Returns
+    -------
+    Release
+        From which ``release.ols()`` fits the model, or a smaller one.
+    """
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
