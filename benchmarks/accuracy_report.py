@@ -12,7 +12,7 @@ from common import write_csv
 
 LABELS = {
     "ols": "OLS (not private)", "ssp": "SSP", "adassp": "AdaSSP", "jlt": "JLT",
-    "dpgd": "DP-GD", "dpgd_grid": "DP-GD, grid (not private)", "binagg": "BinAgg as published",
+    "dpgd": "DP-GD", "dpgd_grid": "DP-GD, grid (not private)", "binagg": "BinAgg at its true mu",
     "refined": "dpbinagg", "combined": "dpbinagg, combined", "corrected": "dpbinagg, bins only",
 }  # fmt: skip
 COLOURS = {
