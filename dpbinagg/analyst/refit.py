@@ -1,0 +1,71 @@
+"""The steward's regression again, from a synthetic table and the public part of a release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpbinagg.analyst.binagg import require_bins, table_names
+from dpbinagg.analyst.synthesis import BIN
+from dpbinagg.errors import ReleaseError
+from dpbinagg.release import Release
+
+
+def refit(
+    formula: str | None, synthetic: pd.DataFrame, release: Release, cov_type: str = "sandwich"
+) -> Any:
+    """Fit a regression to a synthetic table made with ``kind="binagg", bin_id=True``.
+
+    The rows are summed by bin; their sums are the released ones. With the counts,
+    bounds and noise scales of the release, the corrected estimator then gives the
+    numbers that the steward got.
+
+    Parameters
+    ----------
+    formula : str or None
+        The released formula, or a smaller one; None for the released one.
+    synthetic : DataFrame
+        As made, or read back from a file.
+    release : Release
+        Its noisy sums are not used.
+    cov_type : {"sandwich", "model"}
+
+    Returns
+    -------
+    results
+        The corrected estimate, as `Release.ols` gives it.
+    """
+    bins = require_bins(release)
+    names, response = table_names(release.design)
+    missing = [name for name in (BIN, response, *names.values()) if name not in synthetic.columns]
+    if missing:
+        raise ReleaseError(
+            f"synthetic lacks the column {missing[0]!r}; make it with "
+            'synthesize(kind="binagg", bin_id=True)'
+        )
+    number = synthetic[BIN].to_numpy()
+    if not np.issubdtype(number.dtype, np.integer) or set(np.unique(number)) != set(
+        range(bins.n_bins)
+    ):
+        raise ReleaseError(
+            f"synthetic[{BIN!r}] must number the {bins.n_bins} bins of the release, with at least "
+            "one row each; use the table and the release that belong together, whole"
+        )
+
+    def total(name: str) -> Any:
+        return np.bincount(number, weights=synthetic[name].to_numpy(dtype=np.float64))
+
+    sum_x = bins.centre * bins.counts[:, None]
+    for j, name in names.items():
+        sum_x[:, j] = total(name)
+    statistics = {
+        "count": bins.counts,
+        "dev_x": np.where(bins.sd_x > 0, sum_x - bins.centre * bins.counts[:, None], 0.0),
+        "dev_y": total(response) - bins.centre_y * bins.counts,
+    }
+    scales = {key: release.noise_scales[key] for key in statistics}
+    again = replace(release, statistics=statistics, noise_scales=scales)
+    return again.ols(formula, estimator="corrected", cov_type=cov_type)

@@ -1,0 +1,219 @@
+"""Covariates of synthetic rows: raw variables inside the boxes of their bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.analyst.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.carriers import Carrier, Continuous, Discrete, Rows, carriers
+from dpbinagg.analyst.fit import released_bins, released_moments
+from dpbinagg.analyst.shape import Shape, gaussian_rows, shape_from_bins, shape_from_moments
+from dpbinagg.analyst.types import Array, Bins
+from dpbinagg.boxes import Boxes
+from dpbinagg.domain import Numeric
+from dpbinagg.release import Release
+
+PRIOR_SHARE = 1.0 / 3.0
+"""Standard deviation of a bin's mean around the model's, in half-widths of the box."""
+
+
+@dataclass(frozen=True)
+class Spreader:
+    """Draws covariates for the bins of one release.
+
+    Attributes
+    ----------
+    release : Release
+    boxes : Boxes
+        Those of the partition.
+    bins : Bins or None
+        What the release says of them.
+    shape : Shape or None
+        Mean and covariance of all columns.
+    carried : list of Carrier
+    """
+
+    release: Release
+    boxes: Boxes
+    bins: Bins | None
+    shape: Shape | None
+    carried: list[Carrier]
+
+    @classmethod
+    def of(cls, release: Release) -> Spreader:
+        """Read what is needed from a release, once."""
+        bins, moments = released_bins(release), released_moments(release)
+        if moments is not None:
+            shape: Shape | None = shape_from_moments(moments)
+        else:
+            shape = None if bins is None else shape_from_bins(bins)
+        return cls(release, release.partition.boxes, bins, shape, carriers(release.design))
+
+    def draw(
+        self, bin_of: NDArray[np.int64], rng: np.random.Generator, exact_means: bool = False
+    ) -> Rows:
+        """Raw variables for rows in the bins `bin_of`.
+
+        Parameters
+        ----------
+        bin_of : (n,) array
+            Bin of every row.
+        rng : Generator
+        exact_means : bool
+            Whether bin means equal the released ones wherever those lie in the box;
+            else released means are shrunk towards the model by signal over noise.
+
+        Returns
+        -------
+        dict of (n,) arrays
+            Numbers, and codes into the levels of categories.
+        """
+        rows: Rows = {}
+        columns: dict[int, Array] = {}
+        for carrier in self.carried:
+            if isinstance(carrier, Discrete):
+                place = self._draw_discrete(carrier, bin_of, rng)
+                rows[carrier.name] = self._values(carrier, place)
+                columns |= dict(zip(carrier.columns.tolist(), carrier.coding[place].T, strict=True))
+        numeric = [c for c in self.carried if isinstance(c, Continuous)]
+        latent = self._draw_latent(numeric, columns, bin_of, rng)
+        for carrier, values in zip(numeric, latent, strict=True):
+            rows[carrier.name] = self._settle(carrier, values, bin_of, exact_means)
+        return {name: rows[name] for name in self.release.design.variables}
+
+    def _values(self, carrier: Discrete, place: NDArray[np.int64]) -> NDArray[np.generic]:
+        values = carrier.values[place]
+        is_code = carrier.name in self.boxes.members
+        return values.astype(np.int64) if is_code else values
+
+    def _draw_discrete(
+        self, carrier: Discrete, bin_of: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Positions among the values of a variable, drawn with the bin's probabilities."""
+        cumulative = np.cumsum(self._probabilities(carrier), axis=1)
+        u = rng.random(len(bin_of)) * cumulative[bin_of, -1]
+        place = (u[:, None] >= cumulative[bin_of]).sum(axis=1)
+        last = (
+            cumulative.shape[1]
+            - 1
+            - np.argmax(np.diff(cumulative, axis=1, prepend=0.0)[:, ::-1] > 0, axis=1)
+        )
+        return np.asarray(np.minimum(place, last[bin_of]))
+
+    def _probabilities(self, carrier: Discrete) -> Array:
+        """Probabilities of the values of a variable in every bin, (K, L).
+
+        The prior p0 is that of all records, restricted to the box. The released
+        means m of the columns with coding A and noise variance R update it to
+        ``p0 + P A (A'PA + R)^-1 (m - A'p0)``, ``P = diag(p0) - p0 p0'``, cut at 0.
+        """
+        members = carrier.members(self.boxes)
+        overall = self._overall(carrier)
+        prior = members * overall + members * 1e-12
+        prior /= np.maximum(prior.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        if self.bins is None or not carrier.columns.size:
+            return prior
+        counts = np.maximum(self.bins.counts, 1.0)
+        means = self.bins.sum_x[:, carrier.columns] / counts[:, None]
+        noise = (self.bins.sd_x[:, carrier.columns] / counts[:, None]) ** 2
+        for k in np.flatnonzero(members.sum(axis=1) > 1):
+            prior[k] = _update(prior[k], carrier.coding, means[k], noise[k])
+        return prior
+
+    def _overall(self, carrier: Discrete) -> Array:
+        """Probabilities over all records, from the mean of the columns."""
+        size = len(carrier.values)
+        uniform = np.full(size, 1.0 / size)
+        if self.shape is None or not carrier.columns.size:
+            return uniform
+        mean = self.shape.mean[carrier.columns]
+        return _update(uniform, carrier.coding, mean, np.full(mean.size, 1e-4))
+
+    def _draw_latent(
+        self,
+        numeric: list[Continuous],
+        fixed: dict[int, Array],
+        bin_of: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> list[Array]:
+        """The columns that carry numeric variables, drawn together given the categories."""
+        n = len(bin_of)
+        edges = [self._edges(carrier) for carrier in numeric]
+        start = [low[bin_of] + (high - low)[bin_of] * rng.random(n) for low, high in edges]
+        drawn = [i for i, carrier in enumerate(numeric) if carrier.column is not None]
+        if self.shape is None or not drawn:
+            return start
+        index = [int(numeric[i].column or 0) for i in drawn] + list(fixed)
+        x = np.column_stack([*(start[i] for i in drawn), *fixed.values()])
+        low = np.column_stack([edges[i][0][bin_of] for i in drawn])
+        high = np.column_stack([edges[i][1][bin_of] for i in drawn])
+        shape = self.shape.select(index)
+        x = gaussian_rows(shape, x, low, high, range(len(drawn)), rng)
+        for place, i in enumerate(drawn):
+            start[i] = x[:, place]
+        return start
+
+    def _edges(self, carrier: Continuous) -> tuple[Array, Array]:
+        """Bounds of the column that carries a variable, (K,) each."""
+        low, high = self.boxes.lower[carrier.name], self.boxes.upper[carrier.name]
+        variable = self.release.domain[carrier.name]
+        if carrier.identity and isinstance(variable, Numeric) and variable.integer:
+            return low - 0.5, high + 0.5
+        left, right = carrier.forward(low), carrier.forward(high)
+        return np.minimum(left, right), np.maximum(left, right)
+
+    def _settle(
+        self, carrier: Continuous, latent: Array, bin_of: NDArray[np.int64], exact: bool
+    ) -> Array:
+        """Raw values: bin means matched, whole numbers where declared, inside the box."""
+        low, high = self.boxes.lower[carrier.name], self.boxes.upper[carrier.name]
+        variable = self.release.domain[carrier.name]
+        assert isinstance(variable, Numeric)
+        whole = variable.integer
+        if not whole:
+            # Half-open: an upper edge belongs to the next box, unless it ends the domain.
+            high = np.where(high >= variable.upper, high, np.nextafter(high, -np.inf))
+        target = self._target(carrier, latent, bin_of, exact)
+        if whole and carrier.identity:
+            return match_whole_means(latent, bin_of, target, low, high)
+        left, right = carrier.forward(low), carrier.forward(high)
+        least, most = np.minimum(left, right), np.maximum(left, right)
+        values = np.clip(latent, least[bin_of], most[bin_of])
+        raw = carrier.backward(match_means(values, bin_of, target, least, most))
+        return np.clip(np.rint(raw) if whole else raw, low[bin_of], high[bin_of])
+
+    def _target(
+        self, carrier: Continuous, latent: Array, bin_of: NDArray[np.int64], exact: bool
+    ) -> Array:
+        """What the mean of the carrying column should be in every bin; NaN: as it is."""
+        n_bins = len(self.boxes)
+        if self.bins is None or carrier.column is None:
+            return np.full(n_bins, np.nan)
+        j = carrier.column
+        model = bin_means(latent, bin_of, n_bins)
+        counts = np.maximum(self.bins.counts, 1.0)
+        centre = self.bins.centre[:, j]
+        deviation = self.bins.sum_x[:, j] - centre * self.bins.counts
+        released = centre + deviation / counts
+        prior = (PRIOR_SHARE * self.bins.half_width[:, j]) ** 2
+        noise = (self.bins.sd_x[:, j] / counts) ** 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            weight = np.where(prior > 0, prior / (prior + noise), 0.0)
+        if exact:
+            inside = np.abs(released - centre) <= self.bins.half_width[:, j]
+            weight = np.where(inside & (self.bins.half_width[:, j] > 0), 1.0, weight)
+        return np.asarray(model + weight * (released - model))
+
+
+def _update(prior: Array, coding: Array, mean: Array, noise: Array) -> Array:
+    """One linear update of probabilities by noisy means of coded columns."""
+    spread = np.diag(prior) - np.outer(prior, prior)
+    cross = spread @ coding
+    inner = coding.T @ cross + np.diag(noise) + 1e-12 * np.eye(len(mean))
+    posterior = prior + cross @ np.linalg.solve(inner, mean - coding.T @ prior)
+    posterior = np.where(prior > 0, np.maximum(posterior, 0.0), 0.0)
+    total = posterior.sum()
+    return posterior / total if total > 0 else prior

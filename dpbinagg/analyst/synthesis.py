@@ -1,0 +1,295 @@
+"""Synthetic records: post-processing of a release, free and repeatable.
+
+Three kinds. "calibrated" rows have covariates inside the boxes of their bins and a
+response on which ordinary least squares returns the released coefficients.
+"bounded" rows have all values inside their bounds and bin means equal to the
+released ones. "binagg" rows follow the published law given the release, and their
+bin sums are the released ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpbinagg.analyst.adjust import match_whole_means
+from dpbinagg.analyst.apportion import largest_remainder
+from dpbinagg.analyst.binagg import binagg_rows
+from dpbinagg.analyst.carriers import Rows, public_rows
+from dpbinagg.analyst.copies import draw_params
+from dpbinagg.analyst.fit import total
+from dpbinagg.analyst.response import (
+    bin_effects,
+    bounded_response,
+    calibrated_response,
+    errors,
+    orthonormal_basis,
+)
+from dpbinagg.analyst.spread import Spreader
+from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.domain import Categorical, Numeric
+from dpbinagg.errors import FormulaError, ReleaseError
+from dpbinagg.formula import Design
+from dpbinagg.formula.submodel import linear_map
+from dpbinagg.release import Release
+
+KINDS = ("calibrated", "bounded", "binagg")
+STANDS_OUT = 1.0
+"""A bin is kept if its noisy count exceeds this many standard deviations of its noise."""
+
+CONDITION = 1e-6
+BIN, COPY = "bin_id", "copy"
+
+
+def synthesize(
+    release: Release,
+    estimate: Estimate,
+    size: int | None = None,
+    copies: int = 1,
+    kind: str = "calibrated",
+    bin_id: bool = False,
+    rng: Any = None,
+    design: Design | None = None,
+) -> pd.DataFrame:
+    """Make synthetic records from a release.
+
+    Parameters
+    ----------
+    release : Release
+    estimate : Estimate
+        The regression that "calibrated" rows reproduce.
+    size : int, optional
+        Number of rows; the noisy number of records by default. Rows are
+        apportioned to bins by largest remainders.
+    copies : int
+        Number of tables. In copy l of a "calibrated" table the coefficients are drawn
+        from N(params, cov); `combine_copies` gives params and standard errors back.
+    kind : {"calibrated", "bounded", "binagg"}
+        See the module.
+    bin_id : bool
+        Whether a column ``bin_id`` tells the bin of each row.
+    rng : None, seed or Generator
+        None draws from the operating system's entropy.
+    design : Design, optional
+        The model of `estimate` where that is smaller than the release's.
+
+    Returns
+    -------
+    DataFrame
+        The response and the raw variables of the right side ("binagg": the design
+        columns); with ``copies > 1`` a column ``copy`` numbers the tables from 1.
+        ``frame.attrs["formula"]`` fits the table.
+    """
+    if kind not in KINDS:
+        got = repr(kind) if isinstance(kind, str) else type(kind).__name__
+        raise ReleaseError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {got}")
+    copies = _whole("copies", copies, 1)
+    model = release.design if design is None else design
+    if len(estimate.params) != len(model.column_names):
+        raise ReleaseError(
+            f"estimate has {len(estimate.params)} coefficients, but the model has "
+            f"{len(model.column_names)} columns; pass the design of the smaller model"
+        )
+    generator = np.random.default_rng(rng)
+    maker = _Maker(release, estimate, model, size, kind)
+    params = draw_params(estimate, copies, generator) if copies > 1 else estimate.params[None, :]
+    frames = []
+    for number in range(copies):
+        frame, bin_of = maker.make(params[number], generator)
+        _refuse_clash(frame, bin_id, copies > 1)
+        if bin_id:
+            frame[BIN] = bin_of
+        if copies > 1:
+            frame.insert(0, COPY, number + 1)
+        frames.append(frame)
+    table = pd.concat(frames, ignore_index=True) if copies > 1 else frames[0]
+    table.attrs = {"kind": kind} if kind == "binagg" else {"kind": kind, "formula": maker.formula}
+    return table
+
+
+class _Maker:
+    """Makes one table after another from the same release and model."""
+
+    def __init__(
+        self, release: Release, estimate: Estimate, model: Design, size: int | None, kind: str
+    ) -> None:
+        self.release, self.estimate, self.model, self.kind = release, estimate, model, kind
+        least = len(model.column_names) + 2 if kind == "calibrated" else 1
+        noisy = max(round(total(release)), least)
+        self.size = noisy if size is None else _whole("size", size, least)
+        self.given_size = size
+        self.spreader = Spreader.of(release)
+        self.formula = model.formula
+        self.effects = self._effects() if kind != "binagg" else np.zeros(0)
+
+    def make(
+        self, params: Array, rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """One table and the bin of each of its rows."""
+        if self.kind == "binagg":
+            return binagg_rows(self.release, self.given_size, rng)
+        rows_in = largest_remainder(self.weights(), self.size)
+        bin_of = np.repeat(np.arange(len(rows_in)), rows_in)
+        rows = self.spreader.draw(bin_of, rng, exact_means=self.kind == "bounded")
+        if self.kind == "bounded":
+            response = self._bounded(rows, bin_of, rng)
+        else:
+            rows, bin_of = self._full_rank(rows, bin_of, rng)
+            error = errors(self.effects, bin_of, self.estimate.scale, rng)
+            columns = self.model.columns(rows)
+            response = calibrated_response(columns, params, error, self.estimate.scale)
+        order = rng.permutation(len(bin_of))
+        return self._frame(rows, response).iloc[order].reset_index(drop=True), bin_of[order]
+
+    def weights(self) -> Array:
+        """Share of rows of every bin: the noisy counts that stand out of the noise."""
+        bins = self.spreader.bins
+        if bins is None:
+            return _volumes(self.release)
+        kept = bins.counts > STANDS_OUT * bins.sd_count
+        if not kept.any():
+            kept = bins.counts >= bins.counts.max()
+        return np.where(kept, np.maximum(bins.counts, 0.0), 0.0)
+
+    def _effects(self) -> Array:
+        bins = self.spreader.bins
+        if bins is None:
+            return np.zeros(self.release.n_bins)
+        same = self.model is self.release.design
+        size = len(self.model.column_names)
+        columns = np.eye(size) if same else linear_map(self.release.design, self.model)
+        return bin_effects(bins, self.estimate, columns)
+
+    def _full_rank(
+        self, rows: Rows, bin_of: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[Rows, NDArray[np.int64]]:
+        """Replace as few rows as are needed for the columns to be independent.
+
+        A rare level may have no row. The replacements are spread over the domain.
+        """
+        domain = self.release.domain.subset(self.release.design.variables)
+        points = public_rows(domain, max(400, 8 * len(self.estimate.params)), rng)
+        wanted = orthonormal_basis(self.model.columns(points))[1]
+        n, replaced = len(bin_of), 0
+        while orthonormal_basis(self.model.columns(rows), CONDITION)[1] < wanted and replaced < n:
+            step = min(max(replaced, len(self.estimate.params)), n - replaced)
+            where = rng.choice(n, step, replace=False)
+            fresh = public_rows(domain, step, rng)
+            rows = {name: values.copy() for name, values in rows.items()}
+            for name, values in fresh.items():
+                rows[name][where] = values
+            bin_of = bin_of.copy()
+            bin_of[where] = self.release.partition.locate(fresh)
+            replaced += step
+        return rows, bin_of
+
+    def _bounded(self, rows: Rows, bin_of: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        fitted = self.model.columns(rows) @ self.estimate.params
+        error = errors(self.effects, bin_of, self.estimate.scale, rng)
+        bounds = self.release.design.response_bounds()
+        bins = self.spreader.bins
+        target = np.full(self.release.n_bins, np.nan)
+        if bins is not None:
+            mean = bins.sum_y / np.where(bins.counts >= 1.0, bins.counts, np.nan)
+            target = np.where((mean >= bounds[0]) & (mean <= bounds[1]), mean, np.nan)
+        values = bounded_response(fitted, error, bin_of, target, bounds)
+        name = _plain_response(self.release.design)
+        variable = None if name is None else self.release.domain[name]
+        if isinstance(variable, Numeric) and variable.integer:
+            low, high = (np.full(len(target), side) for side in bounds)
+            values = match_whole_means(values, bin_of, target, low, high)
+        return values
+
+    def _frame(self, rows: Rows, response: Array) -> pd.DataFrame:
+        name, values = self._raw_response(rows, response)
+        columns: dict[str, Any] = {name: values}
+        for variable, data in rows.items():
+            if variable not in columns:
+                columns[variable] = _typed(data, self.release.domain[variable])
+        return pd.DataFrame(columns)
+
+    def _raw_response(self, rows: Rows, response: Array) -> tuple[str, Any]:
+        """The raw response where the transform can be undone for every row."""
+        design = self.release.design
+        inverse = design.invert_response(response)
+        if inverse is not None and _undoes(design, rows, *inverse, response):
+            name, values = inverse
+            variable = self.release.domain[name]
+            if self.kind == "bounded" and isinstance(variable, Numeric):
+                values = np.clip(values, variable.lower, variable.upper)
+                if variable.integer:
+                    values = np.rint(values).astype(np.int64)
+            return name, values
+        name = transformed_name(design)
+        self.formula = f"{name} ~ {self.model.formula.split('~', 1)[1].strip()}"
+        return name, response
+
+
+def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) -> bool:
+    """Whether the raw values give the transformed ones back, wherever they lie."""
+    if name in rows or not np.isfinite(raw).all():
+        return False
+    low, high = float(raw.min()), float(raw.max())
+    wide = Numeric(low, high if high > low else np.nextafter(low, np.inf))
+    try:
+        again = design.with_domain(design.domain.updated({name: wide})).response({name: raw})
+    except FormulaError:
+        return False
+    size = float(np.abs(response).max())
+    return bool(np.allclose(again, response, rtol=1e-12, atol=1e-12 * size))
+
+
+def transformed_name(design: Design) -> str:
+    """Name of a column that holds the transformed response: ``np.sqrt(y)`` is ``sqrt_y``."""
+    plain = re.sub(r"\W+", "_", design.response_name.replace("np.", "")).strip("_")
+    while plain in design.variables or plain in design.response_variables:
+        plain = f"{plain}_transformed"
+    return plain or "response"
+
+
+def _plain_response(design: Design) -> str | None:
+    names = design.response_variables
+    return names[0] if len(names) == 1 and design.response_name == names[0] else None
+
+
+def _typed(data: NDArray[np.generic], variable: Numeric | Categorical) -> Any:
+    """Raw values in their declared type."""
+    if isinstance(variable, Numeric):
+        return data.astype(np.int64) if variable.integer else data
+    if variable.levels == (False, True):
+        return data.astype(bool)
+    codes = data.astype(np.int64)
+    return pd.Categorical.from_codes(codes, categories=pd.Index(variable.levels))
+
+
+def _volumes(release: Release) -> Array:
+    """Share of the domain that every box covers, for a release without counts."""
+    boxes, volume = release.partition.boxes, np.ones(release.n_bins)
+    for name, lower in boxes.lower.items():
+        variable = release.domain[name]
+        assert isinstance(variable, Numeric)
+        step = 1.0 if variable.integer else 0.0
+        volume *= (boxes.upper[name] - lower + step) / (variable.upper - variable.lower + step)
+    for members in boxes.members.values():
+        volume *= members.mean(axis=1)
+    return volume
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        got = repr(value) if isinstance(value, int | float) else type(value).__name__
+        raise ReleaseError(f"{name} must be a whole number of at least {least}, got {got}")
+    return int(value)
+
+
+def _refuse_clash(frame: pd.DataFrame, bin_id: bool, copy: bool) -> None:
+    for name, used in ((BIN, bin_id), (COPY, copy)):
+        if used and name in frame.columns:
+            raise ReleaseError(
+                f"the formula has a variable called {name!r}, which the synthetic table needs "
+                "for itself; rename the variable before the release"
+            )

@@ -1,0 +1,276 @@
+"""Synthetic tables: three kinds, types, boxes, sums, calibrated regressions."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpbinagg import Budget, dp_ols
+from dpbinagg.analyst.copies import combine_copies
+from dpbinagg.analyst.fit import released_bins
+from dpbinagg.analyst.refit import refit
+from dpbinagg.errors import IdentificationWarning, ReleaseError
+
+WAGE = "np.log(wage) ~ educ + exper + I(exper**2) + C(region) + union"
+BOUNDS = {"wage": (0.5, 100), "educ": range(6, 19), "exper": (0, 40)}
+REGIONS = ["N", "S", "E", "W"]
+
+
+def wages(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame(
+        {
+            "educ": rng.integers(6, 19, n),
+            "exper": rng.uniform(0, 40, n),
+            "region": pd.Categorical(rng.choice(REGIONS, n), categories=REGIONS),
+            "union": rng.random(n) < 0.3,
+        }
+    )
+    index = 0.5 + 0.08 * data.educ + 0.03 * data.exper - 0.0005 * data.exper**2
+    data["wage"] = np.exp(index + 0.1 * data.union + rng.normal(0, 0.4, n))
+    return data
+
+
+@pytest.fixture(scope="module")
+def res():
+    return dp_ols(WAGE, wages(), mu=1, bounds=BOUNDS, rng=1)
+
+
+def test_calibrated_rows_give_the_released_regression_back(res):
+    table = res.synthesize(rng=2)
+    fit = smf.ols(WAGE, table).fit()
+    np.testing.assert_allclose(fit.params, res.params, atol=1e-8, rtol=0)
+    assert list(fit.params.index) == list(res.params.index)
+    assert fit.scale == pytest.approx(res.scale, rel=1e-9)
+    assert len(table) == round(res.release.statistics["moments"][0, 0])
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "bounded"])
+@pytest.mark.parametrize("size", [None, 40, 777])
+def test_covariates_keep_their_types_and_boxes(res, kind, size):
+    table = res.synthesize(size=size, kind=kind, bin_id=True, rng=3)
+    assert list(table.columns) == ["wage", "educ", "exper", "region", "union", "bin_id"]
+    assert size is None or len(table) == size
+    assert table.educ.dtype == np.int64
+    assert table.educ.between(6, 18).all()
+    assert table.exper.between(0, 40).all()
+    assert list(table.region.cat.categories) == REGIONS
+    assert table.union.dtype == bool
+    records = {
+        "educ": table.educ.to_numpy(float),
+        "exper": table.exper.to_numpy(),
+        "region": table.region.cat.codes.to_numpy(np.int64),
+        "union": table.union.to_numpy(np.int64),
+    }
+    assert (res.release.partition.locate(records) == table.bin_id).all()
+    if kind == "bounded":
+        assert table.wage.between(0.5, 100).all()
+
+
+def test_bounded_bin_means_are_the_released_ones_inside_the_box(res):
+    release = res.release
+    table = res.synthesize(kind="bounded", bin_id=True, rng=4)
+    bins = released_bins(release)
+    names = list(release.column_names)
+    rows = table.groupby("bin_id")
+    checked = 0
+    for j, name in ((names.index("exper"), "exper"), (names.index("educ"), "educ")):
+        mean = bins.sum_x[:, j] / bins.counts
+        for k, group in rows:
+            low = release.partition.boxes.lower[name][k]
+            high = release.partition.boxes.upper[name][k]
+            if low <= mean[k] <= high and bins.counts[k] >= 1 and bins.half_width[k, j] > 0:
+                # A whole-number mean is as near as the number of rows allows.
+                step = 0.5 / len(group) if name == "educ" else 0.0
+                assert abs(group[name].mean() - mean[k]) <= step + 1e-9
+                checked += 1
+    assert checked > 20
+
+
+def test_binagg_sums_are_the_released_ones(res):
+    bins = released_bins(res.release)
+    for size in (None, 5000):
+        table = res.synthesize(kind="binagg", bin_id=True, size=size, rng=5)
+        sums = table.groupby("bin_id").sum()
+        for j, name in enumerate(res.release.column_names):
+            if name != "Intercept":
+                np.testing.assert_allclose(sums[name], bins.sum_x[:, j], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sums["np.log(wage)"], bins.sum_y, rtol=1e-9, atol=1e-9)
+        assert size is None or len(table) == size
+
+
+@pytest.mark.parametrize("cov_type", ["sandwich", "model"])
+def test_refit_gives_the_stewards_numbers(res, cov_type, tmp_path):
+    table = res.synthesize(kind="binagg", bin_id=True, rng=6)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    back = pd.read_csv(tmp_path / "rows.csv")
+    steward = res.release.ols(estimator="corrected", cov_type=cov_type)
+    for source in (table, back):
+        again = refit(WAGE, source, res.release, cov_type=cov_type)
+        np.testing.assert_allclose(again.params, steward.params, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(again.bse, steward.bse, rtol=1e-9, atol=1e-9)
+
+
+def test_refit_does_not_take_the_sums_from_the_release(res):
+    table = res.synthesize(kind="binagg", bin_id=True, rng=6)
+    table["np.log(wage)"] += 1.0
+    steward = res.release.ols(estimator="corrected")
+    shifted = refit(WAGE, table, res.release)
+    assert abs(shifted.params["Intercept"] - steward.params["Intercept"]) > 0.5
+
+
+def test_refit_refuses_tables_that_do_not_belong(res):
+    table = res.synthesize(kind="binagg", bin_id=True, rng=6)
+    with pytest.raises(ReleaseError, match="bin_id"):
+        refit(WAGE, table[table.bin_id > 0], res.release)
+    with pytest.raises(ReleaseError, match="lacks the column"):
+        refit(WAGE, table.drop(columns="educ"), res.release)
+    with pytest.raises(ReleaseError, match="lacks the column"):
+        refit(WAGE, res.synthesize(rng=1), res.release)
+
+
+@pytest.mark.parametrize("copies", [2, 5, 20])
+def test_combined_copies_give_the_released_standard_errors(res, copies):
+    table = res.synthesize(copies=copies, size=300, rng=7)
+    assert sorted(table["copy"].unique()) == list(range(1, copies + 1))
+    fits = [smf.ols(WAGE, group).fit() for _, group in table.groupby("copy")]
+    both = combine_copies(fits)
+    # The draws are matched: nothing is left to chance in mean and variances.
+    np.testing.assert_allclose(both.params, res.params, atol=1e-8)
+    np.testing.assert_allclose(both.bse, res.bse, rtol=1e-6)
+    if copies > len(res.params):
+        np.testing.assert_allclose(both.cov, res.cov_params(), rtol=1e-5, atol=1e-12)
+    # Each copy has its own coefficients, or the spread would be nothing.
+    assert np.std([fit.params["educ"] for fit in fits]) > 0.5 * res.bse["educ"]
+
+
+def test_coefficients_of_copies_are_normal_draws(res):
+    from dpbinagg.analyst.copies import draw_params
+
+    draws = np.concatenate(
+        [draw_params(res.estimate, 40, np.random.default_rng(seed)) for seed in range(50)]
+    )
+    z = (draws - res.estimate.params) / res.estimate.bse
+    # 2,000 draws per coefficient: standard error of the share inside 1.96 is .005.
+    assert np.abs((np.abs(z) < 1.96).mean(axis=0) - 0.95).max() < 0.02
+
+
+def test_combine_copies_says_what_it_needs():
+    with pytest.raises(ReleaseError, match="at least two"):
+        combine_copies([np.zeros(2)])
+    with pytest.raises(ReleaseError, match="list"):
+        combine_copies(3)
+    with pytest.raises(ReleaseError, match="same coefficients"):
+        combine_copies([np.zeros(2), np.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    ("formula", "name"),
+    [
+        ("wage ~ educ", "wage"),
+        ("np.sqrt(wage) ~ educ", "sqrt_wage"),
+        ("np.log(wage) ~ educ", "wage"),
+        ("I(wage / exper) ~ educ", "I_wage_exper"),
+    ],
+)
+def test_responses_are_raw_where_the_transform_can_be_undone(formula, name):
+    bounds = {**BOUNDS, "exper": (1, 40)}
+    data = wages(400)
+    data["wage"] = np.clip(data.wage, 0.5, 100) / 50
+    bounds["wage"] = (0.0 if "sqrt" in formula else 0.01, 2)
+    result = dp_ols(formula, data, mu=0.5, bounds=bounds, rng=3)
+    table = result.synthesize(rng=1)
+    if name == "sqrt_wage" and "wage" in table:
+        name = "wage"
+    assert name in table.columns
+    fit = smf.ols(table.attrs["formula"], table).fit()
+    np.testing.assert_allclose(fit.params, result.params, atol=1e-8)
+
+
+def test_a_level_without_rows_does_not_spoil_the_design():
+    data = wages(600)
+    data["region"] = pd.Categorical(["N"] * 599 + ["S"], categories=REGIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentificationWarning)
+        result = dp_ols("wage ~ educ + C(region)", data, mu=5, bounds=BOUNDS, rng=3)
+        table = result.synthesize(size=60, rng=1)
+    fit = smf.ols("wage ~ educ + C(region)", table).fit()
+    np.testing.assert_allclose(fit.params, result.params, atol=1e-8)
+
+
+def test_seeds_repeat_and_entropy_does_not(res):
+    pd.testing.assert_frame_equal(res.synthesize(size=50, rng=9), res.synthesize(size=50, rng=9))
+    assert not res.synthesize(size=50).equals(res.synthesize(size=50))
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"kind": "exact"}, "kind"),
+        ({"size": 0}, "size"),
+        ({"size": 5}, "size"),
+        ({"size": 10.5}, "size"),
+        ({"copies": 0}, "copies"),
+        ({"kind": "binagg", "size": 3}, "size"),
+    ],
+)
+def test_arguments_are_checked(res, options, word):
+    with pytest.raises(ReleaseError, match=word):
+        res.synthesize(**options)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(moments=0, scores=0),
+        Budget(count=0, sum_x=0, sum_y=0),
+    ],
+    ids=["bins only", "moments only"],
+)
+def test_releases_with_some_components_only(budget):
+    result = dp_ols("wage ~ educ + exper", wages(800), mu=1, bounds=BOUNDS, budget=budget, rng=2)
+    table = result.synthesize(rng=3)
+    fit = smf.ols("wage ~ educ + exper", table).fit()
+    np.testing.assert_allclose(fit.params, result.params, atol=1e-8)
+    assert result.synthesize(kind="bounded", size=20, rng=1).shape == (20, 3)
+    if not budget.count:
+        with pytest.raises(ReleaseError, match="binagg"):
+            result.synthesize(kind="binagg")
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    n=st.integers(1, 400),
+    mu=st.floats(0.05, 20),
+    size=st.integers(30, 200),
+    terms=st.lists(
+        st.sampled_from(["educ", "exper", "C(region)", "union", "np.sqrt(exper)", "educ:exper"]),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    kind=st.sampled_from(["calibrated", "bounded"]),
+    seed=st.integers(0, 1000),
+)
+def test_any_release_gives_a_table(n, mu, size, terms, kind, seed):
+    formula = "wage ~ " + " + ".join(terms)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dp_ols(formula, wages(n, seed), mu=mu, bounds=BOUNDS, rng=seed)
+        table = result.synthesize(size=size, kind=kind, rng=seed)
+    assert len(table) == size
+    assert not table.isna().any().any()
+    if "educ" in table:
+        assert table.educ.between(6, 18).all()
+    if "exper" in table:
+        assert table.exper.between(0, 40).all()
+    if kind == "calibrated":
+        fit = smf.ols(formula, table).fit()
+        scale = np.maximum(1.0, np.abs(result.params))
+        assert (np.abs(fit.params - result.params) / scale).max() < 1e-8
