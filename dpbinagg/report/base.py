@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import null_space
 from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
 
+from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, NotReleasedError
 from dpbinagg.formula import Design, build_design
@@ -19,7 +21,10 @@ from dpbinagg.privacy import Privacy
 from dpbinagg.release import Release
 from dpbinagg.report import tidy
 from dpbinagg.report.model import DPOLS
-from dpbinagg.report.unavailable import REASONS, not_released
+from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
+
+MOST_ROWS = 1000
+"""Rows of the synthetic table that stands in for the data in statsmodels' model."""
 
 
 class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
@@ -56,11 +61,11 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self.design = release.design if design is None else design
         self._family = dict(family)
         self._extra_notes = tuple(notes)
-        model = DPOLS(self.design) if model is None else model
-        unit = estimate.scale if estimate.scale > 0.0 else 1.0
-        super().__init__(
-            model, np.array(estimate.params), np.asarray(estimate.cov) / unit, estimate.scale
-        )
+        if model is None:
+            model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))
+        scale = _error_variance(estimate, self._family)
+        unit = scale if scale > 0.0 else 1.0
+        super().__init__(model, np.array(estimate.params), np.asarray(estimate.cov) / unit, scale)
         self.cov_params_default = np.array(estimate.cov)
         self.cov_type = estimate.cov_type
         self.cov_kwds: dict[str, Any] = {}
@@ -70,8 +75,11 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self.nobs = float(estimate.nobs)
 
     def __getattr__(self, name: str) -> Any:
+        # Python also comes here when a property of this name raised an AttributeError.
         if name in REASONS:
             raise not_released(name)
+        if name in COMPONENTS:
+            raise no_estimate(name, list(self._family))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -215,6 +223,18 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
 
     def remove_data(self) -> None:
         """Do nothing: there are no records here to remove."""
+
+
+def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.DataFrame:
+    """A few synthetic records, the same each time."""
+    size = int(min(max(estimate.nobs, 2.0), MOST_ROWS))
+    return synthesize(release, estimate, size=size, kind="bounded", rng=0, design=design)
+
+
+def _error_variance(estimate: Estimate, family: Mapping[str, Estimate]) -> float:
+    """The error variance, from the moments where they were released: bins tell little of it."""
+    better = [family[name] for name in ("refined", "combined") if name in family]
+    return better[0].scale if estimate.name == "corrected" and better else estimate.scale
 
 
 def _require_new_data(exog: Any, method: str) -> None:

@@ -98,18 +98,17 @@ class Comparison:
         rows = []
         for j, term in enumerate(self.names):
             least = min(float(self.estimates[name].bse[j]) for name in self.estimators)
+            decimals = tables.decimals_for(least)
             lines = [[term], [""], [""]]
             for name in self.estimators:
                 estimate = self.estimates[name]
                 low, high = interval(estimate, self.alpha)[j]
-                decimals = tables.decimals_for(max(least, 0.01 * float(estimate.bse[j])), most=6)
                 lines[0].append(tables.number(float(estimate.params[j]), decimals))
                 lines[1].append(f"({tables.number(float(estimate.bse[j]), decimals)})")
                 ends = (tables.number(float(end), decimals) for end in (low, high))
                 lines[2].append(f"[{', '.join(ends)}]")
             if self.bias_removed is not None:
-                removed = float(self.bias_removed[j])
-                lines[0].append(tables.number(removed, tables.decimals_for(least, most=6)))
+                lines[0].append(tables.number(float(self.bias_removed[j]), decimals))
                 lines[1].append("")
                 lines[2].append("")
             rows += lines

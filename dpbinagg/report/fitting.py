@@ -34,8 +34,10 @@ def family_of(release: Release, design: Design, cov_type: str | None) -> dict[st
     estimates: Any = fit.estimates
     if "design" in signature(estimates).parameters:
         family: dict[str, Estimate] = estimates(release, design, cov_type or COV_TYPES[0])
-    else:
+    elif design is release.design:
         family = estimates(release, cov_type or COV_TYPES[0])
+    else:
+        raise NotImplementedError("smaller models cannot be fitted yet")
     return family
 
 

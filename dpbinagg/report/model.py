@@ -1,12 +1,14 @@
 """The model that statsmodels' machinery hangs on: public rows, no records.
 
 statsmodels reads names, the constant and the design of new data from a model
-that keeps the table it was fitted to. Ours keeps a few rows laid over the
-public domain instead.
+that keeps the table it was fitted to. Ours keeps points spread over the public
+domain, and synthetic records where a table of data is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,49 +18,23 @@ from statsmodels.base.data import PandasData
 from statsmodels.base.model import Model
 
 from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain
+from dpbinagg.domain import Categorical
 from dpbinagg.formula import Design
+from dpbinagg.formula.submodel import public_points
 
 Floats = NDArray[np.float64]
+FrameMaker = Callable[[], pd.DataFrame]
 
 
-def spread_rows(domain: Domain, size: int) -> tuple[dict[str, NDArray[Any]], pd.DataFrame]:
-    """Rows spread evenly over a domain, as arrays for a design and as a frame.
+class PublicData(PandasData):  # type: ignore[misc]
+    """Names and columns for statsmodels; `frame` is made when it is first asked for."""
 
-    Row i has the fraction ``frac(1/2 + i phi^-j)`` of the range (or list of
-    levels) of variable j, phi the root of ``x^(d+1) = x + 1``: a
-    low-discrepancy sequence, so that no two variables move together.
-    """
-    names = list(domain)
-    root = 2.0
-    for _ in range(40):
-        root = (1.0 + root) ** (1.0 / (len(names) + 1.0))
-    records: dict[str, NDArray[Any]] = {}
-    columns: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        share = (0.5 + np.arange(1, size + 1) * root ** -(j + 1.0)) % 1.0
-        variable = domain[name]
-        if isinstance(variable, Categorical):
-            codes = np.minimum((share * len(variable.levels)).astype(np.int64), _last(variable))
-            records[name] = codes
-            columns[name] = level_column(variable, codes)
-        else:
-            values = variable.lower + share * (variable.upper - variable.lower)
-            values = np.floor(values) if variable.integer else values
-            records[name] = np.clip(values, variable.lower, variable.upper)
-            columns[name] = records[name]
-    return records, pd.DataFrame(columns)
+    make_frame: FrameMaker
 
-
-def _last(variable: Categorical) -> int:
-    return len(variable.levels) - 1
-
-
-def level_column(variable: Categorical, codes: NDArray[Any]) -> Any:
-    """Levels of a categorical variable as a pandas column."""
-    if all(isinstance(level, bool) for level in variable.levels):
-        return np.array(variable.levels, dtype=bool)[codes]
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(variable.levels)))
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Synthetic records, over which other packages average their effects."""
+        return self.make_frame()
 
 
 class DPOLS(Model):  # type: ignore[misc]
@@ -68,20 +44,28 @@ class DPOLS(Model):  # type: ignore[misc]
     ----------
     design : Design
         The formula over a bounded domain.
+    make_frame : callable
+        Makes the table of synthetic records that `data.frame` holds.
     """
 
-    def __init__(self, design: Design) -> None:
+    def __init__(self, design: Design, make_frame: FrameMaker) -> None:
         self.design = design
-        endog, exog, frame = _public_rows(design)
-        super().__init__(endog, exog, formula=design.formula, model_spec=design.design_info)
+        endog, exog = _public_rows(design)
+        super().__init__(
+            endog,
+            exog,
+            hasconst=None if design.intercept is None else True,
+            formula=design.formula,
+            model_spec=design.design_info,
+        )
         self.formula = design.formula
-        self.data.frame = frame
-        self.nobs = len(endog)
+        self.data.make_frame = make_frame
+        self.data.const_idx = design.intercept
 
     def _handle_data(
         self, endog: Any, exog: Any, missing: str, hasconst: bool | None, **kwargs: Any
-    ) -> PandasData:
-        return PandasData(endog, exog=exog, missing="none", hasconst=hasconst, **kwargs)
+    ) -> PublicData:
+        return PublicData(endog, exog=exog, missing="none", hasconst=hasconst, **kwargs)
 
     @property
     def df_model(self) -> float:
@@ -98,33 +82,30 @@ class DPOLS(Model):  # type: ignore[misc]
         raise NotImplementedError("this model holds no records; use release.ols(formula)")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DPOLS, (self.design,)
+        return DPOLS, (self.design, self.data.make_frame)
 
 
-def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame, pd.DataFrame]:
-    """Response, columns and raw variables of rows spread over the domain."""
-    names = dict.fromkeys((*design.response_variables, *design.variables))
-    domain = design.domain.subset(list(names))
+def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
+    """Response and columns of points spread over the domain."""
     least = 2 * len(design.column_names) + 6
-    for size in (least, 64 * least):
-        records, frame = spread_rows(domain, size)
-        exog, endog = design.columns(records), design.response(records)
-        valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
-        if valid.sum() >= min(least, 8):
-            exog, endog, frame = exog[valid][:least], endog[valid][:least], frame[valid][:least]
-            break
-    else:
-        exog, endog = _corners(design)
-    rows = pd.RangeIndex(len(endog))
-    frame = frame.reset_index(drop=True)
+    points: dict[str, Any] = dict(public_points(design, least, np.random.default_rng(0)))
+    size = len(next(iter(points.values())))
+    for name in design.response_variables:
+        points.setdefault(name, _spread(design, name, size))
+    exog, endog = design.columns(points), design.response(points)
+    valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
+    exog, endog = exog[valid], endog[valid]
+    if len(endog) < 2:
+        lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+        exog, endog = np.vstack([lower, upper]), np.array(design.response_bounds())
     return (
-        pd.Series(endog, index=rows, name=design.response_name),
-        pd.DataFrame(exog, index=rows, columns=list(design.column_names)),
-        frame,
+        pd.Series(endog, name=design.response_name),
+        pd.DataFrame(exog, columns=list(design.column_names)),
     )
 
 
-def _corners(design: Design) -> tuple[Floats, Floats]:
-    """Bounds of the columns, for designs that are missing on nearly all of the domain."""
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
-    return np.vstack([lower, upper]), np.array(design.response_bounds())
+def _spread(design: Design, name: str, size: int) -> NDArray[Any]:
+    variable = design.domain[name]
+    if isinstance(variable, Categorical):
+        return np.arange(size) % len(variable.levels)
+    return np.linspace(variable.lower, variable.upper, size)

@@ -33,6 +33,11 @@ HONEST = (
 HELP = "More mu, more records, tighter bounds, or fewer terms would help."
 
 
+def remedy(notes: tuple[str, ...]) -> list[str]:
+    """What would help, unless a note says so already."""
+    return [] if any("would help" in note for note in notes) else [HELP]
+
+
 def explain(results: ReleaseResults) -> list[str]:
     """All notes of a results object, the most urgent first."""
     release = results.release
@@ -43,10 +48,12 @@ def explain(results: ReleaseResults) -> list[str]:
             "whoever knows the seed can remove it."
         )
     if not results.identified:
-        notes.append(
+        parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "
-            f"coefficients without reading the notes that follow. {HELP}"
-        )
+            "coefficients before reading the notes that follow.",
+            *remedy(results.notes),
+        ]
+        notes.append(" ".join(parts))
     notes += results.notes
     notes.append(METHOD.get(results.estimator, HONEST))
     notes.append(_guarantee(release, results.delta, results.epsilon))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from statsmodels.base.model import LikelihoodResultsWrapper
-from statsmodels.base.wrapper import populate_wrapper
 
+from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
 from dpbinagg.release import Release
@@ -18,11 +18,17 @@ from dpbinagg.report import tidy
 from dpbinagg.report.base import ReleaseResults
 from dpbinagg.report.compare import Comparison
 from dpbinagg.report.fitting import choose, family_of, model_design
-from dpbinagg.report.notes import HELP
+from dpbinagg.report.notes import remedy
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.unavailable import no_estimate
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+PASSED_OVER = ("dpbinagg.", "statsmodels.")
+"""Modules whose lines a warning does not point to."""
+
+__all__ = ["DPResults", "DPResultsWrapper", "fit_release"]
 
 
 class DPResults(ReleaseResults):
@@ -46,9 +52,8 @@ class DPResults(ReleaseResults):
             raise no_estimate(name, list(self._family))
         estimate = self._family[name]
         _warn_if_not_identified(estimate)
-        return DPResultsWrapper(
-            DPResults(self.release, estimate, self._family, self.design, model=self.model)
-        )
+        sibling = DPResults(self.release, estimate, self._family, self.design, model=self.model)
+        return DPResultsWrapper(sibling)
 
     @property
     def naive(self) -> DPResultsWrapper:
@@ -166,9 +171,7 @@ class DPResults(ReleaseResults):
             Whether a column tells the bin of each record.
         rng : None, seed or Generator
         """
-        from dpbinagg.analyst.synthesis import synthesize
-
-        frame: pd.DataFrame = synthesize(
+        return synthesize(
             self.release,
             self.estimate,
             size=size,
@@ -176,32 +179,26 @@ class DPResults(ReleaseResults):
             kind=kind,
             bin_id=bin_id,
             rng=rng,
+            design=self.design,
         )
-        return frame
-
-
-class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
-    """`DPResults` with pandas labels."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DPResultsWrapper, (self._results,)
-
-    def __repr__(self) -> str:
-        return repr(self._results)
-
-
-populate_wrapper(DPResultsWrapper, DPResults)
 
 
 def _warn_if_not_identified(estimate: Estimate) -> None:
     if not estimate.identified:
-        reasons = " ".join(estimate.notes)
-        warnings.warn(
-            f"the release does not determine this model well ({estimate.name} estimate). "
-            f"{reasons} {HELP}".replace("  ", " "),
-            IdentificationWarning,
-            stacklevel=4,
-        )
+        parts = [
+            f"the release does not determine this model well ({estimate.name} estimate).",
+            *estimate.notes,
+            *remedy(estimate.notes),
+        ]
+        warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """Stack level, seen from the function that warns, of the code that called the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(PASSED_OVER):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def fit_release(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
+from dpbinagg.errors import ReleaseError
 from dpbinagg.report import tables
 from dpbinagg.report.notes import explain
 
@@ -48,12 +51,15 @@ class DPSummary(Summary):  # type: ignore[misc]
         self.coefficients, self.notes = coefficients, notes
         self.tables = [self._facts_table(), self._coefficient_table()]
 
-    def _facts_table(self) -> SimpleTable:
+    def _facts(self) -> list[list[str]]:
         empty = ["", ""]
-        cells = [[*a, *b] for a, b in zip_longest(self.left, self.right, fillvalue=empty)]
+        return [[*a, *b] for a, b in zip_longest(self.left, self.right, fillvalue=empty)]
+
+    def _facts_table(self) -> SimpleTable:
+        rows = self._facts()
         return SimpleTable(
-            [row[1:] for row in cells],
-            stubs=[row[0] for row in cells],
+            [row[1:] for row in rows],
+            stubs=[row[0] for row in rows],
             title=self.title,
             txt_fmt=fmt_2cols,
         )
@@ -79,8 +85,15 @@ class DPSummary(Summary):  # type: ignore[misc]
 
     def as_html(self) -> str:
         """The table and the notes as HTML."""
+        heading, *rows = self.coefficients
         items = "\n".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return f"{super().as_html()}\n<p>Notes:</p>\n<ol>\n{items}\n</ol>"
+        return "\n".join(
+            [
+                tables.html_table(None, self._facts(), self.title),
+                tables.html_table(heading, rows),
+                f"<p>Notes:</p>\n<ol>\n{items}\n</ol>",
+            ]
+        )
 
     def as_latex(self) -> str:
         """The table and the notes as LaTeX."""
@@ -90,7 +103,10 @@ class DPSummary(Summary):  # type: ignore[misc]
 
     def as_csv(self) -> str:
         """The table and the notes as comma-separated values."""
-        return "\n".join([super().as_csv(), "Notes:", *self.notes])
+        text = io.StringIO()
+        rows = [[self.title], *self._facts(), *self.coefficients, ["Notes"]]
+        csv.writer(text, lineterminator="\n").writerows([*rows, *([note] for note in self.notes)])
+        return text.getvalue()
 
     def as_markdown(self) -> str:
         """The table and the notes as Markdown."""
@@ -113,8 +129,9 @@ def summarise(
     names = list(results.design.column_names) if xname is None else list(xname)
     rows = coefficient_rows(results, alpha)
     if len(names) != len(rows):
-        raise ValueError(
-            f"xname must have {len(rows)} names, one for each column; got {len(names)}"
+        raise ReleaseError(
+            f"xname must have {len(rows)} names, one for each column of the design; "
+            f"got {len(names)}"
         )
     left, right = _facts(results, yname or results.design.response_name, slim)
     coefficients = [

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 WIDTH = 78
 """Characters in a line of printed output."""
 
+MOST_DECIMALS = 9
+"""Where a number would need as many, it is shown in scientific notation."""
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -26,22 +29,23 @@ _LATEX = {
 }
 
 
-def decimals_for(spread: float, least: int = 4, most: int = 9) -> int:
+def decimals_for(spread: float, least: int = 4) -> int:
     """Decimals that show two significant digits of `spread`, at least `least`."""
     if not math.isfinite(spread) or spread <= 0.0:
         return least
-    return min(max(1 - math.floor(math.log10(spread)), least), most)
+    return min(max(1 - math.floor(math.log10(spread)), least), MOST_DECIMALS)
 
 
 def number(value: float, decimals: int) -> str:
-    """`value` with fixed decimals; very large or very small ones in scientific notation."""
+    """`value` with fixed decimals; scientific where those would be too many or too long."""
     if not math.isfinite(value):
         return "" if math.isnan(value) else f"{value:g}"
-    if abs(value) >= 1e7 or 0.0 < abs(value) < 0.5 * 10.0**-decimals:
+    if abs(value) >= 1e7 or decimals >= MOST_DECIMALS:
         return f"{value:.3e}"
     if abs(value) >= 1e4:
         decimals = min(decimals, 1)
-    return f"{value:.{decimals}f}"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0.0 else text
 
 
 def p_value(value: float) -> str:
@@ -141,19 +145,19 @@ def wrapped(text: str, width: int, label: str = "") -> list[str]:
     )
 
 
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> str:
-    """The same table as HTML."""
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-    body = "\n".join(
-        f"<tr><th>{html.escape(row[0])}</th>"
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<table class="simpletable">\n<caption>{html.escape(title)}</caption>\n'
-        f"<tr>{head}</tr>\n{body}\n</table>"
-    )
+def html_table(header: Sequence[str] | None, rows: Sequence[Sequence[str]], title: str = "") -> str:
+    """The table as HTML, of the class that statsmodels' tables have."""
+    lines = ['<table class="simpletable">']
+    if title:
+        lines.append(f"<caption>{html.escape(title)}</caption>")
+    if header is not None:
+        lines.append(f"<tr>{_html_cells(header, 'th')}</tr>")
+    lines += [f"<tr>{_html_cells(row[:1], 'th')}{_html_cells(row[1:], 'td')}</tr>" for row in rows]
+    return "\n".join([*lines, "</table>"])
+
+
+def _html_cells(cells: Sequence[str], tag: str) -> str:
+    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
 
 
 def latex(text: str) -> str:

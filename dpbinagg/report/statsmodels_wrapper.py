@@ -1,0 +1,21 @@
+"""The results object with pandas labels.
+
+The module's name is part of what it does: other packages recognise a
+statsmodels result by that word in the name of its class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statsmodels.base.model import LikelihoodResultsWrapper
+
+
+class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
+    """`DPResults` whose numbers are labelled with the names of the coefficients."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DPResultsWrapper, (self._results,)
+
+    def __repr__(self) -> str:
+        return repr(self._results)
