@@ -1,0 +1,84 @@
+"""What is audited: a release as `dp_release` would make it, for any table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpbinagg import api
+from dpbinagg.accounting.budget import Allocation
+from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
+from dpbinagg.curator.curator import Curator
+from dpbinagg.formula import Design, build_design
+from dpbinagg.release import Release
+from dpbinagg.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A release before it meets a table: formula, domain, partition, calibration, budget.
+
+    Make one with `Specification.of`, which takes the arguments of `dp_release`
+    except the data.
+    """
+
+    formula: str
+    settings: Settings
+    design: Design
+    allocation: Allocation
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, formula: str, mu: float | None = None, **arguments: Any) -> Specification:
+        """Specify a release by the arguments of `dp_release`."""
+        given = {**_DEFAULTS, **arguments, "mu": mu}
+        constants = given.pop("constants")
+        settings = Settings.from_arguments(**given)
+        design = build_design(formula, settings.domain, constants)
+        allocation = api.allocate(settings, design)
+        return cls(formula, settings, design, allocation, {**arguments, "mu": mu})
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Raw variables of both sides."""
+        return tuple(dict.fromkeys((*self.design.variables, *self.design.response_variables)))
+
+    def release(self, table: pd.DataFrame, rng: Any) -> Release:
+        """A complete run of `dp_release`."""
+        return api.dp_release(self.formula, table, rng=rng, **self.arguments)
+
+    def conduct(self, curator: Curator) -> Release:
+        """The same run, asked of a given curator."""
+        return api.conduct(curator, self.design, self.allocation, self.settings)
+
+    def record(self, table: pd.DataFrame, rng: Any) -> tuple[Transcript, Release]:
+        """Run on `table` and record every mechanism."""
+        curator = TapeCurator(table, self.design, self.settings.missing, rng)
+        release = self.conduct(curator)
+        return curator.transcript, release
+
+    def replay(
+        self, table: pd.DataFrame, script: Transcript, rng: Any
+    ) -> tuple[Transcript, Release]:
+        """Live through the answers of `script` on another table."""
+        curator = ReplayCurator(table, self.design, self.settings.missing, rng, script)
+        release = self.conduct(curator)
+        return curator.transcript, release
+
+
+_DEFAULTS: dict[str, Any] = {
+    "epsilon": None,
+    "delta": None,
+    "bounds": None,
+    "budget": None,
+    "partition": "privtree",
+    "calibration": "joint",
+    "estimator": "refined",
+    "missing": "drop",
+    "neighbours": "add-remove",
+    "constants": None,
+}

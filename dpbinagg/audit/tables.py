@@ -1,0 +1,192 @@
+"""Neighbouring tables chosen against a release: ordinary records and the worst ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.partition import Partition
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Record = dict[str, Any]
+
+KINDS = (
+    "corner of a box",
+    "edge between boxes",
+    "inside a box",
+    "beyond the bounds",
+    "missing or undeclared value",
+)
+REACH = 1e3
+"""Magnitude of values of a variable without public bounds."""
+UNDECLARED = "an undeclared level"
+
+
+def ordinary_table(
+    domain: Domain, variables: tuple[str, ...], n: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Some records spread over the domain."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name in variables:
+        variable = domain[name]
+        if isinstance(variable, Categorical):
+            index = rng.integers(len(variable.levels), size=n)
+            columns[name] = np.array(variable.levels, dtype=object)[index]
+        else:
+            low, high = finite_bounds(variable)
+            values = rng.uniform(low, high, n)
+            columns[name] = np.floor(values) if variable.integer else values
+    return pd.DataFrame(columns)
+
+
+def with_record(table: pd.DataFrame, record: Record) -> pd.DataFrame:
+    """The neighbour with one record more."""
+    import pandas as pd
+
+    return pd.DataFrame({name: [*table[name].tolist(), record[name]] for name in table.columns})
+
+
+def finite_bounds(variable: Numeric) -> tuple[float, float]:
+    """Bounds of a variable, `REACH` from the other one where one is unknown."""
+    low, high = variable.lower, variable.upper
+    if math.isinf(low) and math.isinf(high):
+        return -REACH, REACH
+    if math.isinf(low):
+        return high - REACH, high
+    if math.isinf(high):
+        return low, low + REACH
+    return low, high
+
+
+class Candidates:
+    """Records that move a release the most, by kind.
+
+    Parameters
+    ----------
+    domain : Domain
+        Declared bounds and levels of all variables.
+    working : Domain
+        The domain that the release worked on.
+    partition : Partition
+        The partition of the release.
+    rng : Generator
+        Picks boxes and corners where there are too many.
+    limit : int
+        Most candidates of a kind.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        working: Domain,
+        partition: Partition,
+        rng: np.random.Generator,
+        limit: int = 12,
+    ) -> None:
+        self._domain, self._working = domain, working
+        self._partition = partition
+        self._rng = rng
+        self._limit = limit
+
+    def of_kind(self, kind: str) -> list[Record]:
+        """The candidates of one of `KINDS`."""
+        makers = {
+            "corner of a box": self._corners,
+            "edge between boxes": self._edges,
+            "inside a box": self._inside,
+            "beyond the bounds": self._beyond,
+            "missing or undeclared value": self._missing,
+        }
+        return list(itertools.islice(makers[kind](), self._limit))
+
+    def _others(self) -> list[str]:
+        return [name for name in self._domain if name not in self._partition.variables]
+
+    def _boxes(self) -> Iterator[tuple[int, int]]:
+        """Boxes, and a pattern of sides: the extreme ones first."""
+        k = self._partition.n_bins
+        yield from ((0, 0), (k - 1, 1), (0, 1), (k - 1, 0))
+        while True:
+            yield int(self._rng.integers(k)), int(self._rng.integers(2, 2**31))
+
+    def _side(self, pattern: int, place: int) -> int:
+        if pattern < 2:
+            return pattern
+        return int(np.random.default_rng([pattern, place]).integers(2))
+
+    def _corners(self) -> Iterator[Record]:
+        boxes = self._partition.boxes
+        for k, pattern in self._boxes():
+            record: Record = {}
+            for place, name in enumerate(self._partition.variables):
+                side = self._side(pattern, place)
+                variable = self._domain[name]
+                if isinstance(variable, Categorical):
+                    held = np.flatnonzero(boxes.members[name][k])
+                    record[name] = variable.levels[held[-1] if side else held[0]]
+                else:
+                    low, high = float(boxes.lower[name][k]), float(boxes.upper[name][k])
+                    inner = variable.integer or high >= self._top(name)
+                    top = high if inner else math.nextafter(high, low)
+                    record[name] = top if side else low
+            for place, name in enumerate(self._others(), start=len(record)):
+                record[name] = self._end(name, self._side(pattern, place))
+            yield record
+
+    def _top(self, name: str) -> float:
+        variable = self._working[name]
+        assert isinstance(variable, Numeric)
+        return variable.upper
+
+    def _end(self, name: str, side: int) -> Any:
+        variable = self._working[name]
+        if isinstance(variable, Categorical):
+            return variable.levels[-1 if side else 0]
+        return finite_bounds(variable)[side]
+
+    def _edges(self) -> Iterator[Record]:
+        """Every variable on an inner edge, where a closed box would count it twice."""
+        boxes = self._partition.boxes
+        inner = {}
+        for name, edges in boxes.lower.items():
+            distinct = np.unique(edges)
+            inner[name] = distinct[1:] if len(distinct) > 1 else distinct
+        for record in self._corners():
+            for name, edges in inner.items():
+                record[name] = float(edges[self._rng.integers(len(edges))])
+            yield record
+
+    def _inside(self) -> Iterator[Record]:
+        names = tuple(self._domain)
+        while True:
+            table = ordinary_table(self._working, names, 1, self._rng)
+            yield {name: table[name].iloc[0] for name in names}
+
+    def _beyond(self) -> Iterator[Record]:
+        for record, factor in zip(
+            self._corners(), itertools.cycle((2.0, 1e6, 1e300)), strict=False
+        ):
+            for name in self._domain:
+                variable = self._working[name]
+                if isinstance(variable, Numeric):
+                    low, high = finite_bounds(variable)
+                    away = (high - low) * factor
+                    up = record[name] > low + (high - low) / 2.0
+                    record[name] = high + away if up else low - away
+            yield record
+
+    def _missing(self) -> Iterator[Record]:
+        numeric = itertools.cycle((math.nan, math.inf, -math.inf))
+        for record, name in zip(self._corners(), itertools.cycle(self._domain), strict=False):
+            is_category = isinstance(self._domain[name], Categorical)
+            record[name] = UNDECLARED if is_category else next(numeric)
+            yield record

@@ -1,0 +1,148 @@
+"""A curator that notes down what it hands to its mechanisms, and one that replays it.
+
+Privacy of an adaptive release is a matter of transcripts: the same public
+answers, asked of two neighbouring tables. A `TapeCurator` records a run on one
+table. A `ReplayCurator` lives through the same answers on another table and
+records the exact sums that the mechanisms would have been given there. What
+leaves the curator by any other way shows as a difference between the two runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.curator.curator import Curator
+from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.errors import DPBinAggError
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
+
+Floats = NDArray[np.float64]
+
+
+class TranscriptError(DPBinAggError):
+    """Two neighbouring tables led to different requests: the data leaked into them."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of the Gaussian mechanism.
+
+    Attributes
+    ----------
+    name : str
+        Under which name the curator accounts for it.
+    claimed : float
+        The mu that the curator accounts for.
+    sums : array of whole numbers
+        The exact sums, private.
+    sensitivity, mu : float
+        What the mechanism was asked for.
+    noisy : array
+        What it answered.
+    """
+
+    name: str
+    claimed: float
+    sums: NDArray[Any]
+    sensitivity: float
+    mu: float
+    noisy: Floats
+
+    @property
+    def public(self) -> tuple[object, ...]:
+        """Everything about the request that must not depend on the records."""
+        return self.name, self.claimed, self.sums.shape, self.sensitivity, self.mu
+
+
+@dataclass(frozen=True)
+class TreeCall:
+    """One private partition."""
+
+    name: str
+    claimed: float
+    paths: Paths
+    counts: CodeCounts
+    mu: float
+    theta: float
+    partition: Partition
+
+    @property
+    def public(self) -> tuple[object, ...]:
+        """Everything about the request that must not depend on the records."""
+        return self.name, self.claimed, self.paths, self.mu, self.theta
+
+
+@dataclass
+class Transcript:
+    """All mechanisms of one run, in order."""
+
+    calls: list[Call] = field(default_factory=list)
+    trees: list[TreeCall] = field(default_factory=list)
+
+
+class TapeCurator(Curator):
+    """A curator that records its mechanisms. For audits: it keeps exact sums."""
+
+    def __init__(self, data: Any, design: Design, missing: str, rng: Any) -> None:
+        super().__init__(data, design, missing, rng)
+        self.transcript = Transcript()
+
+    def _answer(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
+        return super()._privatise(sums, sensitivity, mu)
+
+    def _privatise(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
+        noisy = self._answer(sums, sensitivity, mu)
+        last = self._mechanisms[-1]
+        self.transcript.calls.append(Call(last.name, last.mu, sums, sensitivity, mu, noisy))
+        return noisy
+
+    def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
+        return super().partition(design, mu, theta, max_depth)
+
+    def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
+        """As `Curator.partition`, recorded."""
+        partition = self._tree(design, mu, theta, max_depth)
+        last = self._mechanisms[-1]
+        paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
+        counts = self._engine.code_counts(paths)
+        self.transcript.trees.append(
+            TreeCall(last.name, last.mu, paths, counts, mu, theta, partition)
+        )
+        return partition
+
+
+class ReplayCurator(TapeCurator):
+    """A curator of another table that gives the answers of a transcript."""
+
+    def __init__(
+        self, data: Any, design: Design, missing: str, rng: Any, script: Transcript
+    ) -> None:
+        super().__init__(data, design, missing, rng)
+        self._script = script
+
+    def _answer(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
+        place = len(self.transcript.calls)
+        last = self._mechanisms[-1]
+        if place >= len(self._script.calls):
+            raise TranscriptError("a neighbouring table led to more requests")
+        told = self._script.calls[place]
+        if told.public != (last.name, last.mu, sums.shape, sensitivity, mu):
+            raise TranscriptError(f"a neighbouring table changed the request {told.name!r}")
+        return told.noisy
+
+    def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
+        super()._tree(design, mu, theta, max_depth)
+        place = len(self.transcript.trees)
+        if place >= len(self._script.trees):
+            raise TranscriptError("a neighbouring table led to more requests")
+        told = self._script.trees[place]
+        paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
+        if told.public[2:] != (paths, mu, theta):
+            raise TranscriptError(f"a neighbouring table changed the request {told.name!r}")
+        return told.partition
