@@ -20,6 +20,7 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.privacy import Privacy
 from dpbinagg.release import Release
 from dpbinagg.report import tidy
+from dpbinagg.report.goodness import Goodness, goodness
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
 
@@ -147,6 +148,35 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
     def f_pvalue(self) -> float:
         """p-value of `fvalue`."""
         return math.nan if self._f_test is None else float(self._f_test.pvalue)
+
+    @cached_property
+    def _goodness(self) -> Goodness:
+        best = [self._family[name] for name in ("refined", "combined") if name in self._family]
+        scale = best[0].scale if best else self.scale
+        found = goodness(self.release, len(self.params), self.model.k_constant, scale)
+        if found is None:
+            raise not_released("rsquared")
+        return found
+
+    @property
+    def rsquared(self) -> float:
+        """Share of the response's variance that the model explains."""
+        return self._goodness.rsquared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """R-squared adjusted for the number of coefficients."""
+        return self._goodness.rsquared_adj
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, from the error variance and the noisy number of records."""
+        return self._goodness.information(2.0)
+
+    @property
+    def bic(self) -> float:
+        """Bayes' criterion, from the error variance and the noisy number of records."""
+        return self._goodness.information(math.log(self._goodness.nobs))
 
     @property
     def llf(self) -> float:

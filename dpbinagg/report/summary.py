@@ -111,8 +111,9 @@ class DPSummary(Summary):  # type: ignore[misc]
     def as_markdown(self) -> str:
         """The table and the notes as Markdown."""
         heading, *rows = self.coefficients
-        facts = [f"- {label} {value}" for label, value in [*self.left, *self.right]]
-        notes = [f"{place}. {note}" for place, note in enumerate(self.notes, start=1)]
+        escaped = tables.markdown_text
+        facts = [f"- {label} {escaped(value)}" for label, value in [*self.left, *self.right]]
+        notes = [f"{place}. {escaped(note)}" for place, note in enumerate(self.notes, start=1)]
         table = tables.markdown(heading, rows)
         return "\n".join([f"### {self.title}", "", table, "", *facts, "", "Notes:", "", *notes, ""])
 

@@ -74,7 +74,7 @@ def whole(value: float) -> str:
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table, the first column to the left and the others to the right."""
-    cells = [[_markdown_cell(cell) for cell in row] for row in [list(header), *rows]]
+    cells = [[markdown_text(cell) for cell in row] for row in [list(header), *rows]]
     widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(header))]
     rule = ["-" * width if j == 0 else "-" * (width - 1) + ":" for j, width in enumerate(widths)]
     lines = []
@@ -87,7 +87,8 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _markdown_cell(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """`text` with Markdown's special characters escaped."""
     for mark in ("\\", "|", "*", "_", "`", "<"):
         text = text.replace(mark, f"\\{mark}")
     return text

@@ -21,8 +21,8 @@ _SUMS = (
     "use scale (the error variance), rsquared, or fvalue",
 )
 _DISPERSION = (
-    "needs the released second moments, which the budget switched off or this release lacks",
-    "give Budget(moments=...) a positive share; fvalue and wald_test() work without",
+    "needs second moments of the response, which this release lacks or noise drowns",
+    "give Budget(moments=...) a larger share; fvalue and wald_test() work without",
 )
 
 REASONS: dict[str, tuple[str, str]] = {

@@ -1,0 +1,109 @@
+"""From a table to the printed results, against ordinary least squares."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from dpbinagg import Budget, dp_ols, dp_release
+from dpbinagg.report.results import DPResultsWrapper
+
+BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
+FORMULA = "y ~ x + I(x**2) + C(g)"
+SECRET = 2.718281828
+
+
+def simulated(n: int = 4000) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    x, g = rng.uniform(0, 4, n), rng.choice(["a", "b", "c"], n)
+    y = 1 + 1.5 * x - 0.2 * x**2 + 0.5 * (g == "b") + rng.normal(0, 0.7, n)
+    frame = pd.DataFrame({"y": y, "x": x, "g": g})
+    frame.loc[0, "x"] = SECRET
+    return frame
+
+
+@pytest.fixture(scope="module")
+def sharp() -> DPResultsWrapper:
+    """Almost no noise: everything must agree with least squares on the records."""
+    budget = Budget(ranges=0, scores=0)
+    release = dp_release(FORMULA, simulated(), mu=1e6, bounds=BOUNDS, budget=budget, rng=1)
+    return release.ols(estimator="moments")
+
+
+@pytest.fixture(scope="module")
+def noisy() -> DPResultsWrapper:
+    return dp_ols(
+        FORMULA,
+        simulated(),
+        mu=2.0,
+        bounds=BOUNDS,
+        budget=Budget(ranges=0, scores=0),
+        estimator="combined",
+        rng=1,
+    )
+
+
+def test_without_noise_the_table_is_that_of_least_squares(sharp: DPResultsWrapper) -> None:
+    ols = smf.ols(FORMULA, simulated()).fit()
+    np.testing.assert_allclose(sharp.params, ols.params, rtol=1e-4)
+    np.testing.assert_allclose(sharp.bse, ols.bse, rtol=1e-3)
+    np.testing.assert_allclose(sharp.conf_int(), ols.conf_int(), rtol=1e-2)
+    for name in ("rsquared", "rsquared_adj", "fvalue", "aic", "bic", "scale", "nobs", "df_resid"):
+        assert getattr(sharp, name) == pytest.approx(getattr(ols, name), rel=1e-3), name
+    assert sharp.df_model == ols.df_model
+    new = simulated().iloc[:20]
+    np.testing.assert_allclose(
+        sharp.get_prediction(new).summary_frame(),
+        ols.get_prediction(new).summary_frame(),
+        rtol=1e-3,
+    )
+
+
+def test_summary_shows_the_fit(noisy: DPResultsWrapper) -> None:
+    text = str(noisy.summary())
+    assert "not released" not in text
+    assert "NOT FOR PUBLICATION" in text
+    assert f"{noisy.rsquared:.3f}" in text
+    glance = noisy.glance().iloc[0]
+    assert glance["r_squared"] == noisy.rsquared
+    assert glance["bic"] == noisy.bic
+
+
+def test_bins_alone_give_no_r_squared() -> None:
+    res = dp_ols(
+        FORMULA,
+        simulated(),
+        mu=5.0,
+        bounds=BOUNDS,
+        budget=Budget(ranges=0, moments=0, scores=0),
+        estimator="corrected",
+        rng=1,
+    )
+    assert not hasattr(res, "rsquared")
+    assert not hasattr(res, "combined")
+    assert np.isfinite(res.fvalue)
+    assert "not released" in str(res.summary())
+
+
+def test_nothing_private_travels_with_the_results(noisy: DPResultsWrapper) -> None:
+    assert struct.pack("<d", SECRET) in pickle.dumps(simulated()["x"].to_numpy())
+    data = pickle.dumps(noisy)
+    assert struct.pack("<d", SECRET) not in data
+    assert struct.pack(">d", SECRET) not in data
+    assert len(noisy.model.data.frame) <= 1000
+    assert not np.isin(simulated()["x"], noisy.model.data.frame["x"]).any()
+
+
+def test_average_effects_are_taken_over_synthetic_records(noisy: DPResultsWrapper) -> None:
+    pytest.importorskip("polars")
+    marginaleffects = pytest.importorskip("marginaleffects")
+    effects = marginaleffects.avg_slopes(noisy, variables="x").to_pandas()
+    b = noisy.params
+    at_mean = b["x"] + 2 * b["I(x ** 2)"] * simulated()["x"].mean()
+    # The synthetic mean of x is within 0.1 of the mean of the records.
+    assert effects["estimate"].iloc[0] == pytest.approx(at_mean, abs=0.2 * abs(b["I(x ** 2)"]))
