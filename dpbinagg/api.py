@@ -22,7 +22,7 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**30
 TOTAL_SHARE = 0.1
-"""Share of the partition's mu^2 that the noisy number of records takes."""
+"""Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
 
 def dp_ols(
@@ -243,10 +243,11 @@ def conduct(
 ) -> Release:
     """Ask the curator for each component in turn and put the release together."""
     declared = design.domain
+    total = None
     if allocation.ranges:
-        working = curator.ranges(design, range_variables(design), allocation.ranges)
+        working, total = curator.ranges(design, range_variables(design), allocation.ranges)
         design = design.with_domain(working)
-    partition = make_partition(curator, design, allocation, settings)
+    partition = make_partition(curator, design, allocation, settings, total)
     parts: list[Noisy] = []
     if allocation.count:
         parts.append(curator.bins(design, partition, allocation, settings.calibration))
@@ -269,7 +270,11 @@ def conduct(
 
 
 def make_partition(
-    curator: Curator, design: Design, allocation: Allocation, settings: Settings
+    curator: Curator,
+    design: Design,
+    allocation: Allocation,
+    settings: Settings,
+    total: float | None,
 ) -> Partition:
     """The partition the caller asked for, over the working domain."""
     partition = settings.partition
@@ -285,11 +290,11 @@ def make_partition(
         return Partition.grid(domain, GRID_BINS)
     if settings.calibration == "paper":
         return curator.partition(design, allocation.partition, 0.0, MAX_DEPTH)
-    mu_total = math.sqrt(TOTAL_SHARE) * allocation.partition
-    mu_tree = math.sqrt(1.0 - TOTAL_SHARE) * allocation.partition * (1.0 - 2.0**-50)
-    total = curator.total(mu_total)
-    theta = split_threshold(total, allocation)
-    return curator.partition(design, mu_tree, theta, MAX_DEPTH)
+    mu_tree = allocation.partition
+    if total is None:
+        mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
+        total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
+    return curator.partition(design, mu_tree, split_threshold(total, allocation), MAX_DEPTH)
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -79,11 +79,11 @@ class Curator:
     def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
         return gaussian_mechanism(sums, sensitivity, mu, self._noise)
 
-    def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> Domain:
-        """Working ranges of numeric variables, from one noisy histogram each.
+    def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> tuple[Domain, float]:
+        """Working ranges of numeric variables, and the noisy number of records.
 
-        A record falls in one interval of each of the v histograms.
-        Sensitivity: ``sqrt(v)``, jointly. Privacy: mu-GDP.
+        A record falls in one interval of each of the v histograms and adds 1
+        to the total. Sensitivity: ``sqrt(v + 1)``, jointly. Privacy: mu-GDP.
         """
         self._spend("ranges", mu)
         numeric = {
@@ -93,20 +93,21 @@ class Curator:
         }
         edges = {name: histogram_edges(variable) for name, variable in numeric.items()}
         exact = [self._engine.histogram(name, edges[name]) for name in variables]
-        counts = np.concatenate(exact).astype(object) * 2**GRID_BITS
-        sensitivity = math.sqrt(len(variables))
+        counts = np.concatenate([*exact, [self._engine.total()]]).astype(object) * 2**GRID_BITS
+        sensitivity = math.sqrt(len(variables) + 1)
         noisy = self._privatise(counts, sensitivity / GRID, mu) * GRID
-        parts = np.split(noisy, np.cumsum([len(part) for part in exact])[:-1])
+        *parts, (total,) = np.split(noisy, np.cumsum([len(part) for part in exact]))
         found = {
-            name: working_range(edges[name], part, sensitivity / mu, numeric[name])
+            name: working_range(edges[name], part, sensitivity / mu, numeric[name], float(total))
             for name, part in zip(variables, parts, strict=True)
         }
-        return design.domain.updated(
+        working = design.domain.updated(
             {
                 name: Numeric(*found[name], integer=variable.integer)
                 for name, variable in numeric.items()
             }
         )
+        return working, float(total)
 
     def total(self, mu: float) -> float:
         """Noisy number of records.
