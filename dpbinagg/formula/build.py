@@ -85,7 +85,8 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
             variable = self._domain[name]
             if isinstance(variable, Categorical):
                 levels = pd.Index(list(variable.levels), dtype=object)
-                records[name] = levels.get_indexer(np.atleast_1d(np.asarray(values, dtype=object)))
+                found = pd.Index(np.atleast_1d(np.asarray(values, dtype=object)), dtype=object)
+                records[name] = levels.get_indexer(found)
             else:
                 records[name] = np.atleast_1d(np.asarray(values, dtype=np.float64))
         return records, max(len(values) for values in records.values())

@@ -52,9 +52,10 @@ def _corners(subterm: Subterm, bounds: Bounds, n_boxes: int) -> tuple[Array, Mem
     corners = np.ones((len(levels), len(subterm.choices)))
     members = np.ones((n_boxes, len(levels)), dtype=bool)
     for i, (factor, matrix) in enumerate(zip(subterm.factors, subterm.matrices, strict=True)):
-        assert isinstance(factor, CategoricalFactor) and matrix is not None
+        assert isinstance(factor, CategoricalFactor)
+        assert matrix is not None
         chosen = [choice[i] for choice in subterm.choices]
-        corners *= matrix[np.ix_(levels[:, i], chosen)]
+        corners *= matrix[levels[:, i]][:, chosen]
         members &= bounds.members(factor)[:, levels[:, i]]
     return corners, members
 

@@ -237,9 +237,11 @@ class Design:
         self._require_bounds(self.variables)
         bounds = Bounds(Intervals(self.domain, boxes))
         lower, upper = self._column_bounds(bounds, len(boxes))
-        if centre is None:
-            centre = lower + (upper - lower) / 2
-        return radius2(self._structure.subterms, bounds, centre, (upper - lower) / 2)
+        half = (upper - lower) / 2
+        if centre is not None:
+            return radius2(self._structure.subterms, bounds, centre, half)
+        largest = radius2(self._structure.subterms, bounds, lower + half, half)
+        return np.minimum(largest, (half > 0).sum(axis=1))
 
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
@@ -285,8 +287,7 @@ def _constants(constants: Mapping[str, float] | None, domain: Domain) -> dict[st
     """Check the numbers that a formula may call by name."""
     checked: dict[str, float] = {}
     for name, value in (constants or {}).items():
-        item = getattr(value, "item", None)
-        plain = item() if callable(item) else value
+        plain = value.item() if isinstance(value, np.generic) else value
         if isinstance(plain, bool) or not isinstance(plain, int | float):
             raise FormulaError(
                 f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "

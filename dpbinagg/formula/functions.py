@@ -92,6 +92,7 @@ REMEDIES = {
     "min": 'for the smaller of two numbers write "np.minimum(x, 3)"',
     "max": 'for the larger of two numbers write "np.maximum(x, 3)"',
     "cut": 'write comparisons with public thresholds, as in "I(x > 30)"',
+    "qcut": 'write comparisons with public thresholds, as in "I(x > 30)"',
     "digitize": 'write comparisons with public thresholds, as in "I(x > 30)"',
     "te": 'multiply splines with public knots, as in "cr(x, ...):cr(z, ...)"',
     "round": 'write "np.rint(x)"',

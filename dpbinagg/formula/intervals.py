@@ -4,7 +4,7 @@ Additions, multiplications, divisions and square roots are rounded correctly,
 and correct rounding is monotone: the operation on the ends of intervals, as
 computed, bounds the operation on values inside, as computed. Other functions
 are accurate to a few units in the last place and their bounds are widened by
-`ULPS` such units, unless the argument is a single point.
+`ULPS` such units, unless they are a single point.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class UndefinedError(Exception):
         self.side = side
 
 
-def widen(bounds: Interval, around: Interval) -> Interval:
-    """Widen `bounds` by a few units in the last place where `around` is not a point."""
-    slack = np.where(around.lower < around.upper, ULPS * np.finfo(float).eps, 0.0)
+def widen(bounds: Interval) -> Interval:
+    """Widen intervals that are not points by a few units in the last place."""
+    slack = np.where(bounds.lower < bounds.upper, ULPS * np.finfo(float).eps, 0.0)
     return Interval(
         bounds.lower - slack * np.abs(bounds.lower), bounds.upper + slack * np.abs(bounds.upper)
     )
@@ -132,13 +132,13 @@ def _function(function: Function, x: Interval) -> Interval:
         bounds = _even(function.compute, x)
     else:
         bounds = Interval(function.compute(x.lower), function.compute(x.upper))
-    return bounds if function.exact else widen(bounds, x)
+    return bounds if function.exact else widen(bounds)
 
 
 def _power(x: Interval, exponent: Interval) -> Interval:
     """Powers with a constant exponent, or of a constant positive base."""
     if np.any(exponent.lower != exponent.upper):
-        return widen(_ends(power, x, exponent), exponent)
+        return widen(_ends(power, x, exponent))
     k = float(exponent.lower.flat[0])
     whole = k.is_integer()
     if k < 0 and np.any((x.lower <= 0) & (x.upper >= 0)):
@@ -156,7 +156,7 @@ def _power(x: Interval, exponent: Interval) -> Interval:
     else:
         ends = compute(x.lower), compute(x.upper)
         bounds = Interval(np.minimum(*ends), np.maximum(*ends))
-    return bounds if whole and abs(k) <= MAX_PRODUCT_POWER else widen(bounds, x)
+    return bounds if whole and abs(k) <= MAX_PRODUCT_POWER else widen(bounds)
 
 
 def _point(value: float) -> Interval:

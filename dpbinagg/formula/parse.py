@@ -328,6 +328,6 @@ def _refuse(node: ast.expr) -> NoReturn:
         raise FormulaError(f"{text}: this function needs its prefix; write np.{name}")
     raise FormulaError(
         f"{text} is not allowed in a formula; use variables, numbers, arithmetic, comparisons and "
-        f"the functions np.{', np.'.join([*FUNCTIONS, 'minimum', 'maximum', 'clip', 'where'])}; "
-        "anything else must be a column of the table"
+        "functions of one record such as np.log, np.sqrt, np.minimum, np.clip or np.where, or make "
+        "it a column of the table"
     )

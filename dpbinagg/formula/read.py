@@ -31,6 +31,8 @@ class Reader(Parser):
                 raise FormulaError("holds no variable; remove it, or use 1 for the intercept")
         except FormulaError as error:
             raise FormulaError(f"term {code!r}: {error}") from None
+        except RecursionError:
+            raise FormulaError(f"term {code!r} is nested too deeply; simplify it") from None
         return factor
 
     def _factor(self, code: str, node: ast.expr) -> Factor:

@@ -96,12 +96,15 @@ class Basis:
         ends = self._values(x.lower), self._values(x.upper)
         where, extremes = self._critical
         inside = (x.lower[..., None] <= where) & (where <= x.upper[..., None])
-        slack = np.where(x.lower < x.upper, SLACK * max(1.0, float(np.abs(extremes).max())), 0.0)
+        slack = SLACK * max(1.0, float(np.abs(extremes).max()))
         intervals = []
         for j in range(self.n_columns):
             low = np.where(inside, extremes[:, j], np.inf).min(axis=-1)
             high = np.where(inside, extremes[:, j], -np.inf).max(axis=-1)
-            lower = np.minimum(np.minimum(ends[0][..., j], ends[1][..., j]), low) - slack
-            upper = np.maximum(np.maximum(ends[0][..., j], ends[1][..., j]), high) + slack
-            intervals.append(Interval(lower, upper))
+            lower = np.minimum(np.minimum(ends[0][..., j], ends[1][..., j]), low)
+            upper = np.maximum(np.maximum(ends[0][..., j], ends[1][..., j]), high)
+            varies = lower < upper
+            intervals.append(
+                Interval(lower - np.where(varies, slack, 0), upper + np.where(varies, slack, 0))
+            )
         return intervals
