@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
@@ -12,14 +13,16 @@ import pandas as pd
 from scipy.linalg import null_space
 from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
+from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, NotReleasedError
-from dpbinagg.formula import Design, build_design
+from dpbinagg.formula import Design, linear_map
 from dpbinagg.privacy import Privacy
 from dpbinagg.release import Release
 from dpbinagg.report import tidy
+from dpbinagg.report.fitting import require_same_response, smaller
 from dpbinagg.report.goodness import Goodness, goodness
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
@@ -135,9 +138,13 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
             restriction = null_space(weights[0][None, :]).T
         else:
             restriction = np.eye(p)
-        if len(restriction) == 0:
+        cov = self.cov_params(r_matrix=restriction)
+        if not np.isfinite(cov).all() or not np.any(cov):
             return None
-        return self.wald_test(restriction, use_f=True, scalar=True)
+        with warnings.catch_warnings():
+            # Directions that the release does not determine are told in the notes.
+            warnings.simplefilter("ignore", ValueWarning)
+            return self.wald_test(restriction, use_f=True, scalar=True)
 
     @property
     def fvalue(self) -> float:
@@ -206,17 +213,10 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         -------
         f_value, p_value, df_diff : float
         """
-        if isinstance(restricted, str):
-            small = build_design(restricted, self.design.domain, self.design.constants)
-        else:
-            small = restricted.design
-        if small.response_name != self.design.response_name:
-            raise FormulaError(
-                f"restricted must have the same left side as this model, "
-                f"{self.design.response_name!r}, got {small.response_name!r}"
-            )
-        from dpbinagg.formula import linear_map
-
+        small = (
+            smaller(self.design, restricted) if isinstance(restricted, str) else restricted.design
+        )
+        require_same_response(self.design, small)
         restriction = null_space(linear_map(self.design, small).T).T
         if len(restriction) == 0:
             raise FormulaError(

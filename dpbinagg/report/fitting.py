@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.errors import ReleaseError
+from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.release import Release
 from dpbinagg.report.unavailable import COMPONENTS
@@ -22,7 +22,23 @@ def model_design(release: Release, formula: str | None) -> Design:
     """The design of `formula` on the release's working domain."""
     if formula is None or formula == release.formula:
         return release.design
-    return build_design(formula, release.domain, release.design.constants)
+    return smaller(release.design, formula)
+
+
+def smaller(full: Design, formula: str) -> Design:
+    """The design of `formula` on the domain of a larger one with the same response."""
+    design = build_design(formula, full.domain, full.constants)
+    require_same_response(full, design)
+    return design
+
+
+def require_same_response(full: Design, small: Design) -> None:
+    """Refuse a model of another response."""
+    if small.response_name != full.response_name:
+        raise FormulaError(
+            f"a smaller model must have the left side {full.response_name!r}, "
+            f"got {small.response_name!r}; make a new release for another response"
+        )
 
 
 def family_of(release: Release, design: Design, cov_type: str | None) -> dict[str, Estimate]:

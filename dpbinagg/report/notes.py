@@ -55,11 +55,28 @@ def explain(results: ReleaseResults) -> list[str]:
         ]
         notes.append(" ".join(parts))
     notes += results.notes
+    notes += _never_split(release, results.estimator)
     notes.append(METHOD.get(results.estimator, HONEST))
     notes.append(_guarantee(release, results.delta, results.epsilon))
     notes += _calibration(release)
     notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
+
+
+def _never_split(release: Release, estimator: str) -> list[str]:
+    """Variables that no bin edge cuts, for estimates that rest on the bins."""
+    if estimator not in ("naive", "corrected", "paper"):
+        return []
+    boxes = release.partition.boxes
+    sides = {**boxes.lower, **boxes.members}
+    names = [name for name, side in sides.items() if (side == side[:1]).all()]
+    if not names:
+        return []
+    return [
+        f"No bin edge cuts {', '.join(names)}: the bins tell little about "
+        f"{'it' if len(names) == 1 else 'them'}. More mu, more records or fewer variables would "
+        "give more bins."
+    ]
 
 
 def _guarantee(release: Release, delta: float, epsilon: float) -> str:

@@ -88,7 +88,8 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """`text` with Markdown's special characters escaped."""
+    """`text` on one line with Markdown's special characters escaped."""
+    text = " ".join(text.split())
     for mark in ("\\", "|", "*", "_", "`", "<"):
         text = text.replace(mark, f"\\{mark}")
     return text

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from make_golden import FOLDER, comparison_text, summary_text
 from report_factory import (
     BSE,
@@ -21,6 +24,7 @@ from report_factory import (
 
 from dpbinagg.domain import Domain
 from dpbinagg.errors import ReleaseError
+from dpbinagg.partition import Partition
 from dpbinagg.report import tables
 
 
@@ -82,6 +86,15 @@ def test_naive_is_labelled_as_such() -> None:
     text = flat(make_results("naive"))
     assert "when the noise is ignored" in text
     assert "include the noise that was added" not in text
+
+
+def test_variables_that_no_bin_splits_are_named() -> None:
+    release = make_release()
+    whole = Partition.grid(release.partition.domain, {"educ": 4, "region": 2})
+    res = make_results(release=replace(release, partition=whole))
+    assert "No bin edge cuts exper: the bins tell little about it." in flat(res.corrected)
+    assert "No bin edge" not in flat(res)
+    assert "No bin edge" not in flat(make_results("corrected"))
 
 
 def test_small_coefficients_keep_their_digits() -> None:
@@ -204,3 +217,33 @@ def test_decimals_follow_the_standard_error() -> None:
     assert tables.decimals_for(0.00012) == 5
     assert tables.decimals_for(0.0) == 4
     assert tables.decimals_for(1e-30) == 9
+
+
+words = st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1, max_size=30)
+
+
+@given(
+    st.lists(st.lists(words, min_size=4, max_size=4), min_size=1, max_size=5),
+    st.integers(0, 200),
+)
+def test_aligned_rows_have_one_width(rows: list[list[str]], least: int) -> None:
+    lines = tables.aligned(rows, least)
+    assert len({len(line) for line in lines}) == 1
+    assert len(lines[0]) >= least
+    for row, line in zip(rows, lines, strict=True):
+        assert line.startswith(row[0])
+        assert line.endswith(row[-1])
+
+
+@given(st.floats(1e-12, 1e12), st.floats(-50, 50))
+def test_printed_numbers_are_within_a_tenth_of_a_standard_error(error: float, t: float) -> None:
+    value = error * t
+    printed = float(tables.number(value, tables.decimals_for(error)))
+    assert abs(printed - value) <= max(0.1 * error, 0.0006 * abs(value))
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_has_no_raw_marks(text: str) -> None:
+    assert "<" not in tables.html_table(None, [[text, text]]).replace("<t", "").replace("</t", "")
+    markdown = tables.markdown(["a", "b"], [[text.replace("\n", " "), "1"]])
+    assert markdown.splitlines()[2].replace("\\\\", "").replace("\\|", "").count("|") == 3
