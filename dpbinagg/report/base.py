@@ -27,6 +27,9 @@ from dpbinagg.report.goodness import Goodness, goodness
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
 
+MANY = 1e12
+"""Degrees of freedom at which the F distribution is the chi-square one."""
+
 MOST_ROWS = 1000
 """Rows of the synthetic table that stands in for the data in statsmodels' model."""
 
@@ -75,6 +78,9 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)
+        if not self.use_t:
+            # scipy's F distribution knows no infinite degrees of freedom.
+            self.df_resid_inference = MANY
         self.df_model = model.df_model
         self.nobs = float(estimate.nobs)
 

@@ -81,6 +81,11 @@ def test_infinite_df_means_normal_quantiles() -> None:
     assert not paper.use_t
     np.testing.assert_allclose(paper.conf_int()[0], PARAMS - stats.norm.ppf(0.975) * BSE)
     assert "P>|z|" in str(paper.summary())
+    expected = stats.chi2.sf(6 * paper.fvalue, 6)
+    assert paper.f_pvalue == pytest.approx(expected, rel=1e-6)
+    assert float(paper.f_test("educ = 0.075").pvalue) == pytest.approx(
+        float(np.squeeze(paper.t_test("educ = 0.075").pvalue)), rel=1e-6
+    )
 
 
 def test_f_statistic_is_the_wald_test_of_all_slopes(res: DPResultsWrapper) -> None:
