@@ -31,7 +31,10 @@ SUBDIVISION = (1.0, 1.5)
 N_UNIFORM = 64
 DEPTH = 16
 
-NEAR, NEAR_IF_MISSING, FAR = 9.0, 4.0, 3.5
+TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
+"""Records in the part of a distribution that is fitted as its tail, in units of the noise."""
+
+NEAR, RELAXED, FAR = 9.0, (6.0, 3.0, 0.0, -3.0), 3.5
 """Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
 
 
@@ -120,7 +123,7 @@ def working_range(
     """
     counts = np.asarray(noisy_counts, dtype=np.float64)
     hull = _detect(counts, sd, total)
-    if hull is None:
+    if hull is None or (variable.bounded and _missing(counts, sd, hull, total)):
         return _fallback(variable)
     first, last = hull
     inside = float(counts[first : last + 1].sum())
@@ -149,22 +152,34 @@ def _detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | 
     windows outside it whose sum is significant, the more so the farther away.
     If the `total` then tells that records are still missing, less will do.
     """
+    hull = _core(counts, sd)
+    if hull is None:
+        return None
+    hull = _extend(counts, sd, hull, NEAR)
+    for near in RELAXED:
+        if not _missing(counts, sd, hull, total):
+            break
+        hull = _extend(counts, sd, hull, near)
+    return hull
+
+
+def _core(counts: Array, sd: float) -> tuple[int, int] | None:
+    """The smallest window that stands out clearly."""
     need = math.sqrt(12.0 + 2.0 * math.log(counts.size))
     for size in _sizes(counts.size):
         scores = _scores(counts, size, sd)
         if scores.max() >= need:
             first = int(scores.argmax())
-            hull = _extend(counts, sd, (first, first + size - 1), NEAR)
-            if total is not None and _missing(counts, sd, hull, total):
-                hull = _extend(counts, sd, hull, NEAR_IF_MISSING)
-            return hull
+            return first, first + size - 1
     return None
 
 
-def _missing(counts: Array, sd: float, hull: tuple[int, int], total: float) -> bool:
+def _missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
     """Whether significantly fewer records than the total are in the hull."""
+    if total is None:
+        return False
     inside = counts[hull[0] : hull[1] + 1]
-    return total - float(inside.sum()) > 2.5 * sd * math.sqrt(1.0 + inside.size)
+    return total - float(inside.sum()) > 3.0 * sd * math.sqrt(1.0 + inside.size)
 
 
 def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
@@ -187,7 +202,9 @@ def _beyond(counts: Array, sd: float, near: float) -> int:
         ends = []
         for size in _sizes(outside.size):
             end = np.arange(outside.size - size + 1) + size
-            significant = _scores(outside, size, sd) >= np.sqrt(near + FAR * np.log(end))
+            significant = _scores(outside, size, sd) >= np.sqrt(
+                np.maximum(near + FAR * np.log(end), 4.0)
+            )
             ends += end[significant][:1].tolist()
         if not ends:
             return reached
@@ -198,7 +215,7 @@ def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: flo
     """Upper end of the range."""
     first, last = hull
     tail_sum = np.cumsum(counts[first : last + 1][::-1])[::-1]
-    target = min(0.5 * n, 25.0 * sd)
+    target = min(TAIL_SHARE * n, TAIL_SCORE * sd)
     start = first + int(np.flatnonzero(tail_sum >= target).max(initial=0))
     distance = edges[start:] - edges[start]
     tail = Tail(
