@@ -8,16 +8,19 @@ Gaussian and discrete Laplace laws on randomness from the operating system.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.curator.blocks import map_blocks, n_workers
 from dpbinagg.errors import DataError
 
 Integers = NDArray[np.int64]
 MAX_SCALE = 2.0**58
+DRAWS = 128
+"""Values that are drawn by one thread at least."""
 
 
 class Noise(Protocol):
@@ -88,7 +91,13 @@ def _draw(name: str, size: int, scale: float) -> Integers:
     if size == 0:
         return np.empty(0, dtype=np.int64)
     measurement = _measurement(name, float(scale))
-    return np.array(measurement([0] * size), dtype=np.int64)
+
+    def draw(block: slice) -> list[int]:
+        drawn: list[int] = measurement([0] * (block.stop - block.start))
+        return drawn
+
+    parts = list(map_blocks(size, draw, max(DRAWS, -(-size // n_workers()))))
+    return np.concatenate(parts).astype(np.int64, copy=False)
 
 
 @cache
@@ -99,6 +108,7 @@ def _opendp() -> Any:
     return dp
 
 
+@lru_cache(maxsize=64)
 def _measurement(name: str, scale: float) -> Any:
     dp = _opendp()
     metric = dp.l2_distance(T="f64") if name == "make_gaussian" else dp.l1_distance(T="i64")
