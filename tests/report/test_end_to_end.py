@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 from dpbinagg import Budget, dp_ols, dp_release
+from dpbinagg.analyst.fit import estimates
 from dpbinagg.report.results import DPResultsWrapper
 
 BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
@@ -72,6 +74,22 @@ def test_summary_shows_the_fit(noisy: DPResultsWrapper) -> None:
     glance = noisy.glance().iloc[0]
     assert glance["r_squared"] == noisy.rsquared
     assert glance["bic"] == noisy.bic
+
+
+@pytest.mark.skipif(
+    "design" not in signature(estimates).parameters, reason="estimates() takes no design yet"
+)
+@pytest.mark.parametrize(
+    "formula", ["y ~ x", "y ~ C(g)", "y ~ 0 + C(g) + x", "y ~ I(2 * x + x**2)"]
+)
+def test_smaller_models_come_from_the_same_release(sharp: DPResultsWrapper, formula: str) -> None:
+    ols = smf.ols(formula, simulated()).fit()
+    small = sharp.release.ols(formula, estimator="moments")
+    np.testing.assert_allclose(small.params, ols.params, rtol=1e-3)
+    np.testing.assert_allclose(small.bse, ols.bse, rtol=1e-2)
+    assert small.rsquared == pytest.approx(ols.rsquared, rel=1e-2)
+    expected = smf.ols(FORMULA, simulated()).fit().compare_f_test(ols)
+    np.testing.assert_allclose(sharp.compare_f_test(small), expected, rtol=1e-2, atol=1e-12)
 
 
 def test_bins_alone_give_no_r_squared() -> None:
