@@ -58,8 +58,8 @@ def match_whole_means(latent: Array, bins: Bin, target: Array, low: Array, high:
     wanted = np.rint(goal)
     steps = int(np.max(high - low, initial=0.0)) + 1
     for _ in range(steps):
-        missing = wanted - np.bincount(bins, weights=whole, minlength=len(target))
-        missing = np.where(np.isfinite(target), missing, 0.0).astype(np.float64)
+        reached = np.bincount(bins, weights=whole, minlength=len(target))
+        missing: Array = np.where(np.isfinite(target), wanted - reached, 0.0)
         if not missing.any():
             break
         whole = _step(whole, latent, bins, missing, lows, highs)

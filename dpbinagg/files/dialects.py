@@ -1,0 +1,196 @@
+"""Design columns written in R and in Stata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbinagg.domain import Categorical, Domain
+from dpbinagg.formula import Design
+from dpbinagg.formula.expression import Call, evaluate
+from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, VariableLevels
+
+_INFIX = {
+    "add": "({} + {})",
+    "sub": "({} - {})",
+    "mul": "({} * {})",
+    "div": "({} / {})",
+    "pow": "({}^{})",
+    "neg": "(-{})",
+    "gt": "({} > {})",
+    "ge": "({} >= {})",
+    "lt": "({} < {})",
+    "le": "({} <= {})",
+    "eq": "({} == {})",
+    "ne": "({} != {})",
+    "and": "({} & {})",
+    "or": "({} | {})",
+    "not": "(!{})",
+    "exp": "exp({})",
+    "sqrt": "sqrt({})",
+    "sinh": "sinh({})",
+    "tanh": "tanh({})",
+    "cosh": "cosh({})",
+    "sin": "sin({})",
+    "cos": "cos({})",
+    "arctan": "atan({})",
+    "arcsinh": "asinh({})",
+    "abs": "abs({})",
+    "square": "({}^2)",
+    "exp2": "(2^{})",
+    "sign": "sign({})",
+    "floor": "floor({})",
+    "trunc": "trunc({})",
+    "log10": "log10({})",
+}
+R_OPERATIONS = {
+    **_INFIX,
+    "log": "log({})",
+    "log2": "log2({})",
+    "log1p": "log1p({})",
+    "expm1": "expm1({})",
+    "ceil": "ceiling({})",
+    "rint": "round({})",
+    "minimum": "pmin({}, {})",
+    "maximum": "pmax({}, {})",
+    "where": "ifelse({}, {}, {})",
+    "floordiv": "({} %/% {})",
+    "mod": "({} %% {})",
+    "xor": "xor({}, {})",
+}
+STATA_OPERATIONS = {
+    **_INFIX,
+    "log": "ln({})",
+    "log2": "(ln({})/ln(2))",
+    "log1p": "ln(1 + {})",
+    "expm1": "(exp({}) - 1)",
+    "ceil": "ceil({})",
+    "minimum": "min({}, {})",
+    "maximum": "max({}, {})",
+    "where": "cond({}, {}, {})",
+}
+
+
+class Untranslatable(Exception):
+    """A column that a dialect cannot write."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a language writes expressions of raw variables."""
+
+    domain: Domain
+    operations: Mapping[str, str]
+    stata: bool = False
+
+    def constant(self, value: float) -> str:
+        """A number."""
+        text = repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
+        return f"({text})" if value < 0 else text
+
+    def variable(self, name: str) -> str:
+        """A variable by its name."""
+        if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,31}", name):
+            return name
+        if self.stata or "`" in name or "\\" in name:
+            raise Untranslatable(name)
+        return f"`{name}`"
+
+    def level(self, name: str, label: Hashable) -> str:
+        """Whether a category has a level."""
+        return f"({self.variable(name)} == {self.label(label)})"
+
+    def label(self, label: Hashable) -> str:
+        """A level as the table holds it."""
+        if isinstance(label, bool):
+            return ('"TRUE"' if label else '"FALSE"') if self.stata else str(label).upper()
+        if isinstance(label, int | float):
+            return self.constant(label)
+        text = str(label)
+        if re.search(r'["\\`$\n\r]', text):
+            raise Untranslatable(text)
+        return f'"{text}"'
+
+    def apply(self, call: Call, arguments: Sequence[str]) -> str:
+        """An operation."""
+        pattern = self.operations.get(call.operation)
+        if pattern is None or pattern.count("{}") != len(arguments):
+            raise Untranslatable(call.operation)
+        return pattern.format(*arguments)
+
+    def within(self, call: Call) -> Dialect:
+        """The same dialect."""
+        return self
+
+    def columns(self, design: Design) -> list[str]:
+        """Every design column as an expression; the intercept is ``1``."""
+        written: list[str] = []
+        for subterm in design._structure.subterms:
+            parts = list(zip(subterm.factors, subterm.matrices, strict=True))
+            for choice in subterm.choices:
+                pieces = [
+                    self._factor(factor, None if matrix is None else matrix[:, chosen])
+                    for (factor, matrix), chosen in zip(parts, choice, strict=True)
+                ]
+                written.append(" * ".join(pieces) if pieces else "1")
+        return written
+
+    def response(self, design: Design) -> str:
+        """The response as an expression."""
+        return strip(evaluate(design._structure.response.expression, self))
+
+    def _factor(self, factor: Factor, coding: np.ndarray | None) -> str:
+        if isinstance(factor, NumericFactor):
+            if factor.basis is not None:
+                raise Untranslatable(factor.name)
+            return evaluate(factor.expression, self)
+        assert isinstance(factor, CategoricalFactor)
+        assert coding is not None
+        if not isinstance(factor.source, VariableLevels):
+            raise Untranslatable(factor.name)
+        pieces = [
+            self.level(factor.source.name, level)
+            if weight == 1
+            else f"{self.constant(float(weight))} * {self.level(factor.source.name, level)}"
+            for level, weight in zip(factor.levels, coding, strict=True)
+            if weight != 0
+        ]
+        if len(pieces) == 1 and not self.stata:
+            return f"({pieces[0]} * 1)"
+        return f"({' + '.join(pieces)})" if pieces else "0"
+
+
+def strip(text: str) -> str:
+    """`text` without brackets around the whole."""
+    while text.startswith("(") and text.endswith(")"):
+        depth = 0
+        for place, letter in enumerate(text):
+            depth += (letter == "(") - (letter == ")")
+            if depth == 0 and place < len(text) - 1:
+                return text
+        text = text[1:-1]
+    return text
+
+
+def r_dialect(domain: Domain) -> Dialect:
+    """R, on a data frame read with ``check.names = FALSE``."""
+    return Dialect(domain, R_OPERATIONS)
+
+
+def stata_dialect(domain: Domain) -> Dialect:
+    """Stata, on a table read with ``import delimited, case(preserve)``."""
+    return Dialect(domain, STATA_OPERATIONS, stata=True)
+
+
+def word_columns(columns: Sequence[str], domain: Domain) -> list[str]:
+    """Columns that hold words: categories with text levels."""
+    return [
+        name
+        for name in columns
+        if name in domain
+        and isinstance(variable := domain[name], Categorical)
+        and any(isinstance(level, str) for level in variable.levels)
+    ]

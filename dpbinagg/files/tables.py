@@ -1,0 +1,125 @@
+"""CSV tables of a release: bins with their boxes, and second moments."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbinagg.domain import Categorical, Numeric
+from dpbinagg.release import Release
+
+BIN_KEYS = ("count", "dev_x", "dev_y")
+MOMENTS = "moments"
+SD = "sd "
+"""Before the name of a column: the standard deviation of its noise."""
+
+
+def to_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A CSV file; floats as their shortest exact text."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def from_csv(content: bytes) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a CSV file."""
+    rows = list(csv.reader(io.StringIO(content.decode())))
+    return rows[0], rows[1:]
+
+
+def bin_keys(release: Release) -> tuple[str, ...]:
+    """Statistics that go into the table of bins."""
+    return tuple(key for key in BIN_KEYS if key in release.statistics)
+
+
+def bins_to_csv(release: Release) -> bytes:
+    """One row for each bin: its box, what was released, and the noise of each number."""
+    header, columns = ["bin_id"], [list(range(release.n_bins))]
+    for names, values in (_boxes(release), _statistics(release)):
+        header += names
+        columns += values
+    return to_csv(header, zip(*columns, strict=True))
+
+
+def _boxes(release: Release) -> tuple[list[str], list[list[Any]]]:
+    boxes, names, columns = release.partition.boxes, [], []
+    for name, variable in release.partition.domain.items():
+        if isinstance(variable, Numeric):
+            names += [f"{name} from", f"{name} to"]
+            columns += [boxes.lower[name].tolist(), boxes.upper[name].tolist()]
+        else:
+            names.append(f"{name} levels")
+            columns.append([_levels(variable, row) for row in boxes.members[name]])
+    return names, columns
+
+
+def _levels(variable: Categorical, members: Iterable[bool]) -> str:
+    return "|".join(str(lv) for lv, held in zip(variable.levels, members, strict=True) if held)
+
+
+def _statistics(release: Release) -> tuple[list[str], list[list[Any]]]:
+    names, columns = [], []
+    for key in bin_keys(release):
+        labels = _labels(release, key)
+        for prefix, source in (("", release.statistics), (SD, release.noise_scales)):
+            table = np.asarray(source[key], dtype=np.float64).reshape(release.n_bins, -1)
+            names += [prefix + label for label in labels]
+            columns += table.T.tolist()
+    return names, columns
+
+
+def _labels(release: Release, key: str) -> list[str]:
+    if key == "dev_x":
+        return [f"dev {name}" for name in release.column_names]
+    return ["count"] if key == "count" else [f"dev {release.design.response_name} (response)"]
+
+
+def bins_from_csv(
+    content: bytes, keys: Sequence[str], n_columns: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Statistics and noise scales from the table of bins; its last columns hold them."""
+    header, rows = from_csv(content)
+    widths = [n_columns if key == "dev_x" else 1 for key in keys]
+    first = len(header) - 2 * sum(widths)
+    table = np.array([[float(cell) for cell in row[first:]] for row in rows], dtype=np.float64)
+    table = table.reshape(len(rows), 2 * sum(widths))
+    statistics: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
+    place = 0
+    for key, width in zip(keys, widths, strict=True):
+        for found in (statistics, scales):
+            part = np.ascontiguousarray(table[:, place : place + width])
+            found[key] = part if key == "dev_x" else part[:, 0].copy()
+            place += width
+    return statistics, scales
+
+
+def moments_to_csv(release: Release) -> bytes:
+    """One row for each entry of the matrix of second moments."""
+    scaling = release.column_scaling
+    names = ["1", *(release.column_names[j] for j in scaling.varying)]
+    names.append(f"{release.design.response_name} (response)")
+    matrix, sd = release.statistics[MOMENTS], release.noise_scales[MOMENTS]
+    rows = [
+        (i, j, names[i], names[j], float(matrix[i, j]), float(sd[i, j]))
+        for i in range(len(matrix))
+        for j in range(len(matrix))
+    ]
+    return to_csv(["row", "column", "row name", "column name", "sum of products", "sd"], rows)
+
+
+def moments_from_csv(content: bytes) -> tuple[Any, Any]:
+    """The matrix of second moments and its noise."""
+    _, rows = from_csv(content)
+    size = 1 + max(int(row[0]) for row in rows)
+    matrix, sd = np.empty((size, size)), np.empty((size, size))
+    for row in rows:
+        matrix[int(row[0]), int(row[1])] = float(row[4])
+        sd[int(row[0]), int(row[1])] = float(row[5])
+    return matrix, sd

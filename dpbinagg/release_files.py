@@ -1,0 +1,166 @@
+"""Releases on disk: folders that another language can read."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbinagg.errors import DPBinAggError, IdentificationWarning, ReleaseError
+from dpbinagg.files.folder import FORMAT, SCHEMA, read_folder, write_folder
+from dpbinagg.files.plain import (
+    release_from_plain,
+    release_to_plain,
+    to_json,
+    tree_from_plain,
+    tree_to_plain,
+)
+from dpbinagg.files.replication import readme, replication_files
+from dpbinagg.files.tables import (
+    MOMENTS,
+    bin_keys,
+    bins_from_csv,
+    bins_to_csv,
+    moments_from_csv,
+    moments_to_csv,
+)
+from dpbinagg.release import Release
+
+__all__ = ["load_release", "save_release"]
+
+
+def save_release(
+    release: Release,
+    folder: str | Path,
+    *,
+    results: Any = None,
+    extra: Mapping[str, bytes] | None = None,
+    rng: Any = None,
+) -> None:
+    """Write a release as a folder of JSON and CSV files, all or nothing.
+
+    The folder holds the release, a codebook, the privacy statement, the coefficients,
+    calibrated synthetic records, and scripts for R, Stata and Python that
+    reproduce the coefficients from them; its README says what is what.
+
+    Parameters
+    ----------
+    release : Release
+    folder : path
+        Made if it does not exist. A release that is there is replaced in one step; any
+        other folder is left alone.
+    results : results object, optional
+        The regression to write coefficients and synthetic records for; the
+        best estimate of the release's own model by default.
+    extra : mapping of file names to contents, optional
+        Further files of the folder, such as a report.
+    rng : None, seed or Generator
+        For the synthetic records.
+
+    Raises
+    ------
+    ReleaseError
+        If the folder cannot be written or must not be replaced.
+    """
+    from dpbinagg import __version__
+
+    if not isinstance(release, Release):
+        raise ReleaseError(f"release must be a Release, got {type(release).__name__}")
+    files = {**_statistics_files(release), "privacy.txt": _privacy(release)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentificationWarning)
+        if results is None:
+            results = _best_fit(release)
+        if results is not None:
+            files |= replication_files(release, results, rng)
+    files |= dict(extra or {})
+    files["README.md"] = readme(
+        release, results, [*files, "README.md", "manifest.json"], __version__
+    )
+    write_folder(folder, files, __version__)
+
+
+def load_release(folder: str | Path) -> Release:
+    """Read a release that `Release.save` wrote, equal to the last bit.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    ReleaseError
+        If the folder is damaged, was edited, or has another version; the message says
+        what is wrong.
+    """
+    files = read_folder(folder)
+    try:
+        plain = json.loads(files["release.json"])
+        statistics, scales = _statistics(plain, files)
+        return release_from_plain(plain, statistics, scales)
+    except DPBinAggError as error:
+        raise ReleaseError(f"{str(folder)!r} cannot be understood: {error}") from error
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+        raise ReleaseError(
+            f"{str(folder)!r} has the right checksums but not the content of a release "
+            f"({type(error).__name__}); save the release again"
+        ) from None
+
+
+def _best_fit(release: Release) -> Any:
+    """The best estimate, None for a release without statistics to fit."""
+    try:
+        return release.ols()
+    except ReleaseError:
+        return None
+
+
+def _statistics_files(release: Release) -> dict[str, bytes]:
+    keys = bin_keys(release)
+    tabled = [*keys, *([MOMENTS] if _has_square_moments(release) else [])]
+    rest = [key for key in release.statistics if key not in tabled]
+    plain = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        **release_to_plain(release),
+        "order": list(release.statistics),
+        "bins.csv": list(keys),
+        "moments.csv": MOMENTS in tabled,
+        "statistics": tree_to_plain({key: release.statistics[key] for key in rest}),
+        "noise_scales": tree_to_plain({key: release.noise_scales[key] for key in rest}),
+    }
+    files = {"release.json": to_json(plain), "bins.csv": bins_to_csv(release)}
+    if MOMENTS in tabled:
+        files["moments.csv"] = moments_to_csv(release)
+    return files
+
+
+def _has_square_moments(release: Release) -> bool:
+    size = release.column_scaling.size
+    return MOMENTS in release.statistics and np.shape(release.statistics[MOMENTS]) == (size, size)
+
+
+def _statistics(
+    plain: Mapping[str, Any], files: Mapping[str, bytes]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    statistics = tree_from_plain(plain["statistics"])
+    scales = tree_from_plain(plain["noise_scales"])
+    found, noise = bins_from_csv(files["bins.csv"], plain["bins.csv"], len(plain["column_names"]))
+    statistics |= found
+    scales |= noise
+    if plain["moments.csv"]:
+        statistics[MOMENTS], scales[MOMENTS] = moments_from_csv(files["moments.csv"])
+    order = plain["order"]
+    return {key: statistics[key] for key in order}, {key: scales[key] for key in order}
+
+
+def _privacy(release: Release) -> bytes:
+    return f"{release.privacy.statement}\n\n{release.privacy}\n".encode()
