@@ -1,0 +1,267 @@
+"""What the pictures show, as numbers: drawn by matplotlib in `plots`, as SVG in `charts`.
+
+Everything is computed from the release. A bin's noisy count is spread evenly over its
+box, so with ``s_ki`` the share of box k in cell i of an axis the noisy count of the
+cell is ``sum_k s_ki c_k``, and its noise has the variance ``sd^2 sum_k s_ki^2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpbinagg.analyst.fit import released_bins
+from dpbinagg.analyst.types import Bins
+from dpbinagg.domain import Categorical, Numeric
+from dpbinagg.errors import FormulaError, NotReleasedError
+from dpbinagg.formula.submodel import linear_map
+from dpbinagg.release import Release
+from dpbinagg.report.compare import interval
+from dpbinagg.report.labels import readable
+
+if TYPE_CHECKING:
+    from dpbinagg.report.base import ReleaseResults
+
+Floats = NDArray[np.float64]
+
+MOST_CELLS = 64
+"""Cells of an axis; where the bins have more cuts, equal cells are used."""
+
+STANDS_OUT = 4.0
+"""A mean is shown where the noisy count exceeds this many standard deviations of its noise."""
+
+UNEQUAL = 12.0
+"""Intervals whose lengths differ by more are shown per standard deviation of the column."""
+
+QUANTILE = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Estimates by one estimator: value and interval of every coefficient shown."""
+
+    name: str
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """Coefficients of one model, by the estimator of the results and the naive one."""
+
+    names: tuple[str, ...]
+    series: tuple[Series, ...]
+    standardised: bool
+    response: str
+    level: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A variable cut into cells.
+
+    Attributes
+    ----------
+    name : str
+    edges : (n + 1,) array
+        Edges of the cells; categories take one unit each, whole numbers the unit
+        around them.
+    labels : tuple of str or None
+        Levels of a category.
+    shares : (K, n) array
+        Share of every box in every cell.
+    integer : bool
+        Whether the variable is a whole number.
+    """
+
+    name: str
+    edges: Floats
+    labels: tuple[str, ...] | None
+    shares: Floats
+    integer: bool = False
+
+    @property
+    def categorical(self) -> bool:
+        return self.labels is not None
+
+    @cached_property
+    def widths(self) -> Floats:
+        return np.diff(self.edges)
+
+    @cached_property
+    def centres(self) -> Floats:
+        return np.asarray((self.edges[:-1] + self.edges[1:]) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """Noisy count per area over two variables, (nx, ny)."""
+
+    x: Axis
+    y: Axis
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Noisy means of the response over the cells of one variable, and the fitted ones.
+
+    `half` is half the length of an interval of 95% for the noise; means that drown in
+    it are NaN.
+    """
+
+    x: Axis
+    mean: Floats
+    half: Floats
+    fitted: Floats | None
+    response: str
+
+
+def coefficients(
+    results: ReleaseResults,
+    standardise: bool | None = None,
+    intercept: bool = False,
+    alpha: float = 0.05,
+) -> Coefficients:
+    """Coefficients with intervals, the naive ones beside those of the results."""
+    shown = [results.estimate]
+    naive = results.compare(alpha).estimates.get("naive")  # type: ignore[attr-defined]
+    if naive is not None and results.estimator != "naive":
+        shown.append(naive)
+    columns = np.arange(len(results.design.column_names))
+    if not intercept and len(columns) > 1:
+        columns = columns[columns != results.design.intercept]
+    if standardise is None:
+        lengths = results.estimate.bse[columns]
+        lengths = lengths[lengths > 0.0]
+        standardise = len(lengths) > 1 and bool(lengths.max() > UNEQUAL * lengths.min())
+    unit = _spread(results) if standardise else np.ones(len(results.design.column_names))
+    series = []
+    for estimate in shown:
+        ends = interval(estimate, alpha) * unit[:, None]
+        values = (estimate.params * unit)[columns]
+        series.append(Series(estimate.name, values, ends[columns, 0], ends[columns, 1]))
+    return Coefficients(
+        tuple(readable(results.design.column_names[j]) for j in columns),
+        tuple(series),
+        standardise,
+        readable(results.design.response_name),
+        1.0 - alpha,
+    )
+
+
+def _spread(results: ReleaseResults) -> Floats:
+    """Standard deviation of every column in synthetic records; 1 for constants and dummies."""
+    design = results.design
+    columns = design.columns(as_records(results.model.data.frame, results.release))
+    dummy = np.isin(columns, (0.0, 1.0)).all(axis=0)
+    deviation = columns.std(axis=0)
+    return np.where(dummy | (deviation == 0.0), 1.0, deviation)
+
+
+def as_records(frame: pd.DataFrame, release: Release) -> dict[str, NDArray[Any]]:
+    """Columns of a synthetic table as the design reads them: levels as codes."""
+    records: dict[str, NDArray[Any]] = {}
+    for name in frame.columns:
+        variable = release.domain[name] if name in release.domain else Numeric()
+        if isinstance(variable, Categorical):
+            levels = pd.Index(variable.levels)
+            records[name] = np.asarray(levels.get_indexer(pd.Index(frame[name].to_list())))
+        else:
+            records[name] = frame[name].to_numpy(dtype=np.float64)
+    return records
+
+
+def axis(release: Release, name: str, most: int = MOST_CELLS) -> Axis:
+    """The cells into which the bins cut a variable."""
+    if name not in release.partition.variables:
+        raise FormulaError(
+            f"{name!r} is not a variable of the bins; choose from "
+            f"{', '.join(map(repr, release.partition.variables))}"
+        )
+    boxes, variable = release.partition.boxes, release.domain[name]
+    if isinstance(variable, Categorical):
+        members = boxes.members[name].astype(np.float64)
+        shares = members / members.sum(axis=1, keepdims=True)
+        labels = tuple(str(level) for level in variable.levels)
+        return Axis(name, np.arange(len(labels) + 1.0), labels, shares)
+    margin = 0.5 if variable.integer else 0.0
+    low, high = boxes.lower[name] - margin, boxes.upper[name] + margin
+    edges = np.unique(np.concatenate([low, high]))
+    if len(edges) > most + 1:
+        edges = np.linspace(edges[0], edges[-1], most + 1)
+    return Axis(name, edges, None, _overlap(low, high, edges), variable.integer)
+
+
+def _overlap(low: Floats, high: Floats, edges: Floats) -> Floats:
+    """Share of each interval that lies in each cell, (K, n)."""
+    ends = np.minimum(high[:, None], edges[None, 1:])
+    starts = np.maximum(low[:, None], edges[None, :-1])
+    return np.asarray(np.maximum(ends - starts, 0.0) / (high - low)[:, None])
+
+
+def bins_of(release: Release) -> Bins:
+    """What the release says of its bins."""
+    bins = released_bins(release)
+    if bins is None:
+        raise NotReleasedError(
+            "the release has no bin counts, so there are no bins to show; give Budget(count=...) "
+            "a share"
+        )
+    return bins
+
+
+def density(release: Release, x: str, y: str) -> Density:
+    """Noisy count per area: ``sum_k c_k s_ki t_kj`` over the size of cell (i, j), or 0."""
+    across, up = axis(release, x), axis(release, y)
+    counts = bins_of(release).counts
+    mass = across.shares.T @ (counts[:, None] * up.shares)
+    values = np.maximum(mass, 0.0) / np.outer(across.widths, up.widths)
+    return Density(across, up, values)
+
+
+def pairs(release: Release) -> list[tuple[str, str]]:
+    """Pairs of covariates, those of numeric ones first."""
+    names = sorted(
+        release.partition.variables, key=lambda name: isinstance(release.domain[name], Categorical)
+    )
+    return list(combinations(names, 2))
+
+
+def means(source: ReleaseResults | Release, x: str) -> Means:
+    """Means of the response over the cells of `x`.
+
+    With D and C the noisy sums of ``y - centre`` and counts in a cell, the mean is
+    ``centre + D/C`` and the variance of its noise ``(sd_D^2 + (D/C)^2 sd_C^2)/C^2``.
+    """
+    release = source if isinstance(source, Release) else source.release
+    bins, across = bins_of(release), axis(release, x)
+    count = bins.counts @ across.shares
+    size = np.sqrt((across.shares**2).sum(axis=0))
+    clear = count > STANDS_OUT * bins.sd_count * size
+    safe = np.where(clear, count, np.nan)
+    offset = ((bins.sum_y - bins.centre_y * bins.counts) @ across.shares) / safe
+    noise = size * np.sqrt(bins.sd_y**2 + (offset * bins.sd_count) ** 2) / safe
+    fitted = None
+    if not isinstance(source, Release):
+        weights = np.maximum(bins.counts, 0.0)[:, None] * across.shares
+        fitted = (weights.T @ _fitted(source, bins)) / np.where(clear, weights.sum(axis=0), np.nan)
+    response = readable(release.design.response_name)
+    return Means(across, bins.centre_y + offset, QUANTILE * noise, fitted, response)
+
+
+def _fitted(results: ReleaseResults, bins: Bins) -> Floats:
+    """Prediction at the mean of every bin, moved into its box where noise drove it out."""
+    release = results.release
+    low, high = release.design.column_bounds(release.partition.boxes)
+    middle = np.clip(bins.sum_x / np.maximum(bins.counts, 1.0)[:, None], low, high)
+    if results.design is not release.design:
+        middle = middle @ linear_map(release.design, results.design)
+    return np.asarray(middle @ results.estimate.params)
