@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.audit.bounds import Errors
 from dpbinagg.audit.tape import Call
-from dpbinagg.curator import privatise
-from dpbinagg.curator.noise import Noise
+from dpbinagg.curator.curator import Curator
 
 Floats = NDArray[np.float64]
 BATCH = 2**21
@@ -60,11 +59,11 @@ class Pair:
         """The mu of the pair if the noise is what was asked for: the length of the shift."""
         return float(np.linalg.norm(self.shift))
 
-    def scores(self, exact: NDArray[np.object_], releases: int, noise: Noise) -> Floats:
+    def scores(self, exact: NDArray[np.object_], releases: int, curator: Curator) -> Floats:
         """Log-likelihood ratios of simulated releases of `exact`, centred between the tables.
 
-        The released numbers come from the mechanism itself, many releases in
-        one call. With x in units of the noise and means m0, m1 the score is
+        The released numbers come from the curator's own mechanism, many
+        releases in one call. With x in units of the noise and means m0, m1 the score is
         ``(x - (m0 + m1)/2)'(m1 - m0)``.
         """
         size = len(exact)
@@ -75,7 +74,8 @@ class Pair:
         for start in range(0, releases, max(1, BATCH // size)):
             rows = min(releases - start, max(1, BATCH // size))
             tiled = np.tile(exact, (rows, 1))
-            noisy = privatise.gaussian_mechanism(tiled, self.sensitivity, self.mu, noise)
+            curator._spend(self.name, self.claimed)
+            noisy = curator._privatise(tiled, self.sensitivity, self.mu)
             parts.append((noisy - middle) @ self.shift * (self.mu / self.sensitivity))
         return np.concatenate(parts)
 
@@ -91,14 +91,14 @@ def theory(pairs: Sequence[Pair]) -> float:
 
 
 def likelihood_tests(
-    pairs: Sequence[Pair], trials: int, noise: Noise
+    pairs: Sequence[Pair], trials: int, curator: Curator
 ) -> tuple[list[Errors], Errors]:
     """Errors of the likelihood-ratio tests on each of `pairs`, and on all of them together.
 
     The threshold is 0, half-way between the two tables, fixed beforehand.
     """
     scores = [
-        (pair.scores(pair.without, trials, noise), pair.scores(pair.present, trials, noise))
+        (pair.scores(pair.without, trials, curator), pair.scores(pair.present, trials, curator))
         for pair in pairs
     ]
     together = np.sum(scores, axis=0)

@@ -29,10 +29,10 @@ def released_numbers(release: Release) -> Numbers:
     for key, value in release.statistics.items():
         for name, array in _arrays(key, value):
             numbers[f"{name}.size"] = float(array.size)
-            for index, number in np.ndenumerate(array):
-                numbers[f"{name}{list(index)}"] = float(number)
-    for index, column in enumerate(release.column_names):
-        numbers[f"column {index} {column}"] = 1.0
+            for place, number in enumerate(array.ravel().tolist()):
+                numbers[f"{name}[{place}]"] = number
+    for place, column in enumerate(release.column_names):
+        numbers[f"column {place} {column}"] = 1.0
     for name, variable in release.domain.items():
         for side in ("lower", "upper"):
             if hasattr(variable, side):

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbinagg.accounting.budget import per_record_mu
+from dpbinagg.audit.bounds import Errors
 from dpbinagg.audit.content import differences
 from dpbinagg.audit.gaussian import Pair, likelihood_tests, pair_up, theory
 from dpbinagg.audit.pipeline import learned_test
 from dpbinagg.audit.report import AuditReport, Finding
 from dpbinagg.audit.specification import Specification
-from dpbinagg.audit.tables import KINDS, Candidates, Record, ordinary_table, with_record
-from dpbinagg.audit.tape import Transcript, TranscriptError
-from dpbinagg.audit.tree import tree_test, worst_attack
+from dpbinagg.audit.tables import (
+    KINDS,
+    Candidates,
+    Record,
+    lowest_record,
+    neighbour_of,
+    ordinary_table,
+)
+from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
+from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.curator.curator import Curator
-from dpbinagg.curator.noise import noise_source
 from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
 from dpbinagg.release import Release
 
 if TYPE_CHECKING:
@@ -48,15 +55,20 @@ class Auditor:
         self.specification = specification
         self.choices = np.random.default_rng(seed)
         self.rng = None if rng is None else np.random.default_rng(rng)
-        self.noise = noise_source(self.rng)
-        self.table = ordinary_table(
-            specification.design.domain, specification.variables, records, self.choices
+        domain, variables = specification.design.domain, specification.variables
+        self.table = neighbour_of(
+            ordinary_table(domain, variables, records, self.choices),
+            lowest_record(domain, variables),
+            "add-remove",
         )
         self.script: Transcript
         self.release: Release
         self.script, self.release = specification.record(self.table, self.rng)
-        settings = specification.settings
-        self.factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)  # type: ignore[arg-type]
+
+    def claimed(self, name: str) -> float:
+        """The mu that the release states for the mechanisms of one name, together."""
+        stated = self.release.privacy.mechanisms
+        return math.sqrt(sum(m.mu**2 for m in stated if m.name == name))
 
     def neighbours(self, kinds: Sequence[str], limit: int) -> Iterator[Neighbour]:
         """Neighbouring tables of every kind, the worst of its kind first."""
@@ -69,12 +81,17 @@ class Auditor:
             yield from sorted(found, key=lambda one: (-len(one.leaks), -theory(one.pairs)))
 
     def neighbour(self, kind: str, record: Record) -> Neighbour:
-        """The table with one record more, on the same public answers."""
-        table = with_record(self.table, record)
+        """A table that differs in one record, on the same public answers."""
+        table = neighbour_of(self.table, record, self.specification.settings.neighbours)
         try:
             transcript, release = self.specification.replay(table, self.script, self.rng)
         except TranscriptError as error:
-            return Neighbour(kind, table, [], (str(error),))
+            return Neighbour(kind, table, [], (f"requests ({error})",))
+        # Any error at all that one table raises and its neighbour does not is a finding.
+        except Exception as error:
+            return Neighbour(kind, table, [], (f"an error ({type(error).__name__})",))
+        if len(transcript.calls) != len(self.script.calls):
+            return Neighbour(kind, table, [], ("the number of requests",))
         pairs = pair_up(self.script.calls, transcript.calls)
         return Neighbour(kind, table, pairs, tuple(differences(self.release, release)))
 
@@ -87,13 +104,26 @@ class Auditor:
         where = ", ".join(leaking[0].leaks[:3])
         return Finding(*claims, math.inf, 0, f"the record ({leaking[0].kind}) shows in {where}")
 
+    def accounting(self) -> Finding:
+        """Whether every mechanism that the release lists was used, and no other."""
+        listed = sorted(mechanism.name for mechanism in self.release.privacy.mechanisms)
+        used = [call.name for call in self.script.calls]
+        used = sorted([*used, *(call.name for call in self.script.trees)])
+        claims = ("list of mechanisms", f"{len(listed)} listed", self.release.mu, math.inf)
+        if listed == used:
+            return Finding(*claims, 0.0, 0, "each was used once, and no other")
+        odd = ", ".join(sorted(set(listed) ^ set(used))) or "one of them twice"
+        return Finding(*claims, math.inf, 0, f"listed and used mechanisms differ: {odd}")
+
     def components(self, worst: Sequence[Neighbour], trials: int, level: float) -> list[Finding]:
         """Test every use of the Gaussian mechanism, and all of them together."""
         findings = []
+        spec = self.specification
+        curator = Curator(self.table, spec.design, spec.settings.missing, self.rng)
         for one in worst:
-            single, together = likelihood_tests(one.pairs, trials, self.noise)
+            single, together = likelihood_tests(one.pairs, trials, curator)
             for pair, errors in zip(one.pairs, single, strict=True):
-                claims = (self.factor * pair.claimed, self._specified([pair]))
+                claims = (self.claimed(pair.name), self._specified([pair]))
                 findings.append(Finding.of(pair.name, one.kind, claims, errors, level))
             if len(one.pairs) > 1:
                 claims = (self.release.mu, self._specified(one.pairs))
@@ -103,35 +133,40 @@ class Auditor:
     def _specified(self, pairs: Sequence[Pair]) -> float:
         return theory(pairs) * (1.0 + 1e-6)
 
-    def tree(self, trials: int, level: float) -> list[Finding]:
+    def trees(self, trials: int, level: float) -> list[Finding]:
         """Test the private partitions."""
-        findings = []
+        return [
+            finding for told in self.script.trees for finding in self._tree(told, trials, level)
+        ]
+
+    def _tree(self, told: TreeCall, trials: int, level: float) -> list[Finding]:
         spec = self.specification
-        for told in self.script.trees:
-            attack = worst_attack(told.mu, told.theta, TREE_DEPTH)
-            row = self.table.iloc[:1]
+        attack = worst_attack(told.mu, told.theta, TREE_DEPTH)
+        rows = self.table.iloc[:1]
+        curators = {
+            copies: Curator(
+                rows.loc[rows.index.repeat(copies)], spec.design, spec.settings.missing, self.rng
+            )
+            for copies in (attack.copies, attack.copies + 1)
+        }
+        paths = Paths(told.paths.domain, told.paths.variables, TREE_DEPTH)
+        code = int(curators[attack.copies + 1]._engine.code_counts(paths).codes[0])
 
-            def curator(copies: int, row: pd.DataFrame = row) -> Curator:
-                table = row.loc[row.index.repeat(copies)]
-                return Curator(table, spec.design, spec.settings.missing, self.rng)
+        def make(copies: int) -> Partition:
+            return curators[copies].partition(self.release.design, told.mu, told.theta, TREE_DEPTH)
 
-            curators = {copies: curator(copies) for copies in (attack.copies, attack.copies + 1)}
-            paths = type(told.paths)(told.paths.domain, told.paths.variables, TREE_DEPTH)
-            code = int(curators[attack.copies + 1]._engine.code_counts(paths).codes[0])
-
-            def make(
-                copies: int,
-                curators: dict[int, Curator] = curators,
-                mu: float = told.mu,
-                theta: float = told.theta,
-            ) -> Partition:
-                return curators[copies].partition(self.release.design, mu, theta, TREE_DEPTH)
-
-            errors = tree_test(attack, make, code, trials)
-            claims = (self.factor * told.claimed, attack.theory)
-            text = f"{attack.copies} or {attack.copies + 1} equal records"
-            findings.append(Finding.of(told.name, text, claims, errors, level))
-        return findings
+        depths = simulate_depths(attack, make, code, trials)
+        errors = Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)
+        text = f"{attack.copies} or {attack.copies + 1} equal records"
+        claims = (self.claimed(told.name), attack.theory)
+        finding = Finding.of(told.name, text, claims, errors, level)
+        if all(
+            follows_law(sample, depth_law(copies, TREE_DEPTH, told.mu, told.theta))
+            for copies, sample in zip(curators, depths, strict=True)
+        ):
+            return [finding]
+        note = "the depths of the tree do not follow the law of PrivTree"
+        return [finding, replace(finding, lower=math.inf, note=note)]
 
     def pipeline(self, worst: Neighbour, runs: int, level: float) -> Finding:
         """Test complete runs of `dp_release`."""
@@ -204,10 +239,10 @@ def audit_release(
     auditor = Auditor(specification, rng, records, seed)
     found = list(auditor.neighbours(kinds, limit))
     worst = list({one.kind: one for one in reversed(found)}.values())[::-1]
-    findings = [auditor.interference(found)]
+    findings = [auditor.accounting(), auditor.interference(found)]
     sound = [one for one in worst if one.pairs]
     findings += auditor.components(sound, trials, confidence)
-    findings += auditor.tree(trees, confidence)
+    findings += auditor.trees(trees, confidence)
     if runs:
         findings += [auditor.pipeline(one, runs, confidence) for one in worst[:1]]
     return AuditReport(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dpbinagg import api
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
-from dpbinagg.curator.curator import Curator
 from dpbinagg.formula import Design, build_design
 from dpbinagg.release import Release
 from dpbinagg.settings import Settings
@@ -29,7 +28,7 @@ class Specification:
     formula: str
     settings: Settings
     design: Design
-    allocation: Allocation
+    constants: Mapping[str, float] | None
     arguments: Mapping[str, Any]
 
     @classmethod
@@ -39,8 +38,7 @@ class Specification:
         constants = given.pop("constants")
         settings = Settings.from_arguments(**given)
         design = build_design(formula, settings.domain, constants)
-        allocation = api.allocate(settings, design)
-        return cls(formula, settings, design, allocation, {**arguments, "mu": mu})
+        return cls(formula, settings, design, constants, {**arguments, "mu": mu})
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -51,22 +49,26 @@ class Specification:
         """A complete run of `dp_release`."""
         return api.dp_release(self.formula, table, rng=rng, **self.arguments)
 
-    def conduct(self, curator: Curator) -> Release:
-        """The same run, asked of a given curator."""
-        return api.conduct(curator, self.design, self.allocation, self.settings)
+    def prepare(self, table: pd.DataFrame) -> tuple[Design, Allocation]:
+        """Design and allocation as `dp_release` makes them for a table."""
+        declared = api.declared_domain(self.settings.domain, table)
+        design = build_design(self.formula, declared, self.constants)
+        return design, api.allocate(self.settings, design)
 
     def record(self, table: pd.DataFrame, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
-        curator = TapeCurator(table, self.design, self.settings.missing, rng)
-        release = self.conduct(curator)
+        design, allocation = self.prepare(table)
+        curator = TapeCurator(table, design, self.settings.missing, rng)
+        release = api.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 
     def replay(
         self, table: pd.DataFrame, script: Transcript, rng: Any
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
-        curator = ReplayCurator(table, self.design, self.settings.missing, rng, script)
-        release = self.conduct(curator)
+        design, allocation = self.prepare(table)
+        curator = ReplayCurator(table, design, self.settings.missing, rng, script)
+        release = api.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 
 

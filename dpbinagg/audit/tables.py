@@ -19,6 +19,7 @@ Record = dict[str, Any]
 
 KINDS = (
     "corner of a box",
+    "corner of the domain",
     "edge between boxes",
     "inside a box",
     "beyond the bounds",
@@ -26,33 +27,51 @@ KINDS = (
 )
 REACH = 1e3
 """Magnitude of values of a variable without public bounds."""
+SPREAD = 0.7
+"""Share of a range that ordinary records fill."""
 UNDECLARED = "an undeclared level"
 
 
 def ordinary_table(
     domain: Domain, variables: tuple[str, ...], n: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Some records spread over the domain."""
+    """Some records in the lower part of the domain.
+
+    The last level of every category, and the upper part of every range, are
+    left to the record in which the neighbour differs.
+    """
     import pandas as pd
 
     columns: dict[str, Any] = {}
     for name in variables:
         variable = domain[name]
         if isinstance(variable, Categorical):
-            index = rng.integers(len(variable.levels), size=n)
-            columns[name] = np.array(variable.levels, dtype=object)[index]
+            index = rng.integers(max(len(variable.levels) - 1, 1), size=n)
+            columns[name] = [variable.levels[i] for i in index]
         else:
             low, high = finite_bounds(variable)
-            values = rng.uniform(low, high, n)
+            values = rng.uniform(low, low + (high - low) * SPREAD, n)
             columns[name] = np.floor(values) if variable.integer else values
     return pd.DataFrame(columns)
 
 
-def with_record(table: pd.DataFrame, record: Record) -> pd.DataFrame:
-    """The neighbour with one record more."""
+def neighbour_of(table: pd.DataFrame, record: Record, neighbours: str) -> pd.DataFrame:
+    """The table with one record more, or with its last record replaced."""
     import pandas as pd
 
-    return pd.DataFrame({name: [*table[name].tolist(), record[name]] for name in table.columns})
+    kept = len(table) if neighbours == "add-remove" else len(table) - 1
+    columns = {name: [*table[name].tolist()[:kept], record[name]] for name in table.columns}
+    return pd.DataFrame(columns)
+
+
+def lowest_record(domain: Domain, variables: tuple[str, ...]) -> Record:
+    """The lower corner of the domain."""
+    return {
+        name: variable.levels[0]
+        if isinstance(variable := domain[name], Categorical)
+        else finite_bounds(variable)[0]
+        for name in variables
+    }
 
 
 def finite_bounds(variable: Numeric) -> tuple[float, float]:
@@ -101,6 +120,7 @@ class Candidates:
         """The candidates of one of `KINDS`."""
         makers = {
             "corner of a box": self._corners,
+            "corner of the domain": self._domain_corners,
             "edge between boxes": self._edges,
             "inside a box": self._inside,
             "beyond the bounds": self._beyond,
@@ -140,6 +160,18 @@ class Candidates:
                     record[name] = top if side else low
             for place, name in enumerate(self._others(), start=len(record)):
                 record[name] = self._end(name, self._side(pattern, place))
+            yield record
+
+    def _domain_corners(self) -> Iterator[Record]:
+        """Ends of the declared domain, last levels included, whatever the release made of it."""
+        for pattern in (1, 0, 2, 3, 4, 5):
+            record: Record = {}
+            for place, (name, variable) in enumerate(self._domain.items()):
+                side = self._side(pattern, place)
+                if isinstance(variable, Categorical):
+                    record[name] = variable.levels[-1 if side else 0]
+                else:
+                    record[name] = finite_bounds(variable)[side]
             yield record
 
     def _top(self, name: str) -> float:

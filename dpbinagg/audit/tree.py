@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpbinagg.accounting.gdp import pure_from_mu
-from dpbinagg.audit.bounds import Errors
 from dpbinagg.partition import Partition, TreeLocator
 
 Floats = NDArray[np.float64]
@@ -87,10 +86,10 @@ def leaf_depth(partition: Partition, code: int) -> int:
     return int(locator.leaf_depth[leaf])
 
 
-def tree_test(
+def simulate_depths(
     attack: TreeAttack, make: Callable[[int], Partition], code: int, trials: int
-) -> Errors:
-    """Errors of the event test on partitions made by the curator.
+) -> tuple[Floats, Floats]:
+    """Depths of the leaf in partitions made by the curator, for both tables.
 
     Parameters
     ----------
@@ -99,8 +98,19 @@ def tree_test(
     code : int
         Path code of the record.
     """
-    depths = [
-        np.array([leaf_depth(make(attack.copies + more), code) for _ in range(trials)], dtype=float)
-        for more in (0, 1)
-    ]
-    return Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)
+    without, present = (
+        np.array([leaf_depth(make(copies), code) for _ in range(trials)], dtype=np.float64)
+        for copies in (attack.copies, attack.copies + 1)
+    )
+    return without, present
+
+
+def follows_law(depths: Floats, law: Floats, chance: float = 1e-5) -> bool:
+    """Whether simulated depths agree with a law.
+
+    The distance of the distribution functions stays below
+    ``sqrt(ln(2/chance) / (2 n))`` but for a `chance` (Dvoretzky, Kiefer, Wolfowitz).
+    """
+    shares = np.bincount(depths.astype(np.int64), minlength=len(law)) / len(depths)
+    distance = float(np.abs(np.cumsum(shares - law)).max())
+    return distance <= math.sqrt(math.log(2.0 / chance) / (2.0 * len(depths)))

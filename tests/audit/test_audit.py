@@ -20,7 +20,7 @@ NO_RANGES = Budget().without("ranges")
 
 def audit(d: int, **arguments: object) -> AuditReport:
     names = [f"x{j}" for j in range(d)]
-    bounds: dict[str, object] = {name: (0, 1) for name in names}
+    bounds: dict[str, object] = dict.fromkeys(names, (0, 1))
     bounds["y"] = (-1, 1)
     options: dict[str, object] = {"kinds": WORST, "runs": 0, "trials": TRIALS, "rng": d}
     options |= arguments
