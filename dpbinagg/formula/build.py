@@ -35,16 +35,11 @@ class Structure:
     constants: Mapping[str, float]
     domain: Domain
     subterms: tuple[Subterm, ...]
+    right_factors: tuple[Factor, ...]
     response: NumericFactor
     variables: tuple[str, ...]
     fixed: frozenset[str]
     design_info: Any
-
-    @property
-    def factors(self) -> tuple[Factor, ...]:
-        """The factors of both sides, the response last."""
-        right = {factor.name: factor for part in self.subterms for factor in part.factors}
-        return (*right.values(), self.response)
 
 
 class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
@@ -112,6 +107,7 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
         constants,
         used,
         subterms_of(design_info, factors),
+        tuple(factors.values()),
         response,
         variables,
         _fixed(factors.values()),

@@ -19,7 +19,7 @@ from dpbinagg.formula.terms import Bounds, Subterm
 Array = NDArray[np.float64]
 Members = NDArray[np.bool_]
 
-MAX_WORK = 2 * 10**7
+MAX_WORK = 2 * 10**8
 
 
 def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upper: Array) -> Array:
@@ -81,9 +81,10 @@ def _mean(corners: Array, members: Members) -> Array:
 
 def _reach(corners: Array, members: Members, centre: Array, half: Array) -> Array:
     """Largest squared scaled distance from `centre` to a corner in the box, (K,)."""
-    inverse = np.divide(1.0, half, out=np.zeros_like(half), where=half > 0)
     worst = np.zeros(len(centre))
     for k in range(len(centre)):
-        scaled = (corners[members[k]] - centre[k]) * inverse[k]
+        varies = half[k] > 0
+        inside = corners[np.ix_(members[k], varies)]
+        scaled = (inside - centre[k, varies]) / half[k, varies]
         worst[k] = np.square(scaled).sum(axis=1).max(initial=0.0)
     return worst

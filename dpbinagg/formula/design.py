@@ -16,6 +16,7 @@ from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, build_structure
 from dpbinagg.formula.centres import short_centres
+from dpbinagg.formula.factors import CategoricalFactor
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import invert
 from dpbinagg.formula.pushdown import column_expressions, factor_expression
@@ -25,6 +26,8 @@ from dpbinagg.formula.terms import Bounds, Values
 Array = NDArray[np.float64]
 
 CACHE_SIZE = 64
+BLOCK = 2**14
+"""Records that are evaluated together, few enough for the processor's cache."""
 _CACHE: dict[tuple[str, str, str], Structure] = {}
 
 
@@ -139,7 +142,7 @@ class Design:
         """Refuse transforms that are undefined somewhere on the known bounds."""
         unbounded = set(self.unbounded)
         whole = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
-        for factor in self._structure.factors:
+        for factor in (*self._structure.right_factors, self._structure.response):
             if unbounded.isdisjoint(factor.variables):
                 try:
                     whole.check(factor)
@@ -158,16 +161,26 @@ class Design:
         missing value in any variable of the right side is NaN.
         """
         n = self._n_records(records)
-        arrays = Arrays(records, self.domain, n)
-        values = Values(arrays)
         matrix = np.empty((n, len(self.column_names)), order="F")
         with np.errstate(all="ignore"):
-            for subterm in self._structure.subterms:
-                values.fill(subterm, matrix)
-        if self.unbounded:
-            arrays.missing |= ~np.isfinite(matrix).all(axis=1)
-        matrix[arrays.missing] = np.nan
+            for start in range(0, n, BLOCK):
+                block = slice(start, start + BLOCK)
+                part = {name: records[name][block] for name in self.variables if name in records}
+                self._fill(part, matrix[block])
         return matrix
+
+    def _fill(self, records: Records, out: Array) -> None:
+        """Write the rows of some records."""
+        arrays = Arrays(records, self.domain, len(out))
+        values = Values(arrays)
+        for factor in self._structure.right_factors:
+            if isinstance(factor, CategoricalFactor):
+                values.codes(factor)
+        for subterm in self._structure.subterms:
+            values.fill(subterm, out)
+        if self.unbounded:
+            arrays.missing |= ~np.isfinite(out).all(axis=1)
+        out[arrays.missing] = np.nan
 
     def response(self, records: Records) -> Array:
         """The response, (n,); NaN where missing."""
@@ -237,11 +250,11 @@ class Design:
         self._require_bounds(self.variables)
         bounds = Bounds(Intervals(self.domain, boxes))
         lower, upper = self._column_bounds(bounds, len(boxes))
-        half = (upper - lower) / 2
         if centre is not None:
-            return radius2(self._structure.subterms, bounds, centre, half)
-        largest = radius2(self._structure.subterms, bounds, lower + half, half)
-        return np.minimum(largest, (half > 0).sum(axis=1))
+            return radius2(self._structure.subterms, bounds, lower, upper, centre)
+        middle = lower + (upper - lower) / 2
+        largest = radius2(self._structure.subterms, bounds, lower, upper, middle)
+        return np.asarray(np.minimum(largest, (upper > lower).sum(axis=1)))
 
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
@@ -276,7 +289,7 @@ class Design:
         wage in (0, inf).
         """
         ranges: dict[str, tuple[float, float]] = {}
-        for factor in self._structure.factors:
+        for factor in (*self._structure.right_factors, self._structure.response):
             for name, lower, upper in factor.required_ranges():
                 old = ranges.get(name, (-math.inf, math.inf))
                 ranges[name] = (max(old[0], lower), min(old[1], upper))

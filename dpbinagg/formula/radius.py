@@ -21,7 +21,9 @@ MAX_WORK = 2 * 10**8
 ROUNDING = 1e-12
 
 
-def radius2(subterms: Sequence[Subterm], bounds: Bounds, centre: Array, half: Array) -> Array:
+def radius2(
+    subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upper: Array, centre: Array
+) -> Array:
     """Squared radius of each box, exact in the levels of categorical factors.
 
     Terms that share a categorical factor, directly or through others, are one
@@ -33,29 +35,22 @@ def radius2(subterms: Sequence[Subterm], bounds: Bounds, centre: Array, half: Ar
     ----------
     subterms, bounds
         The design and its factors' bounds on K boxes.
-    centre, half : (K, p)
-        Centres and half-widths of the columns.
+    lower, upper : (K, p)
+        Bounds of the columns.
+    centre : (K, p)
+        Centres of the columns.
 
     Returns
     -------
     (K,) array, at most the sum of the columns' own suprema.
     """
-    varies = half > 0
-    scale = np.where(varies, half, 1.0)
+    half = (upper - lower) / 2
+    inverse = np.divide(1.0, half, out=np.zeros_like(half), where=half > 0)
     total = np.zeros(len(half))
-    cap = np.zeros(len(half))
-    for subterm in subterms:
-        for j, column in enumerate(bounds.columns(subterm), start=subterm.start):
-            cap += np.where(varies[:, j], _farthest(column, centre[:, j], scale[:, j]), 0.0)
     for component in _components(subterms):
-        total += _component(component, bounds, centre, scale, varies)
-    return np.minimum(total * (1 + ROUNDING), cap)
-
-
-def _farthest(column: Interval, centre: Array, scale: Array) -> Array:
-    """Largest squared scaled deviation of one column."""
-    reach = np.maximum(np.abs(column.lower - centre), np.abs(column.upper - centre))
-    return np.square(reach / scale)
+        total += _component(component, bounds, centre, inverse)
+    reach = np.maximum(upper - centre, centre - lower) * inverse
+    return np.asarray(np.minimum(total * (1 + ROUNDING), np.square(reach).sum(axis=1)))
 
 
 def _categorical(subterm: Subterm) -> list[CategoricalFactor]:
@@ -79,9 +74,7 @@ def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
     return [members for _, members in groups]
 
 
-def _component(
-    subterms: list[Subterm], bounds: Bounds, centre: Array, scale: Array, varies: NDArray[np.bool_]
-) -> Array:
+def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: Array) -> Array:
     """Supremum of the columns of one component, (K,)."""
     factors = list({f.name: f for subterm in subterms for f in _categorical(subterm)}.values())
     columns = sum(len(subterm.choices) for subterm in subterms)
@@ -98,10 +91,9 @@ def _component(
     for subterm in subterms:
         for j, choice in enumerate(subterm.choices, start=subterm.start):
             entry, interval = _given_levels(subterm, choice, bounds, place, levels)
-            ends = (interval.lower[:, None] * entry, interval.upper[:, None] * entry)
-            deviations = [np.abs(end - centre[:, j, None]) for end in ends]
-            largest = np.maximum(*deviations) / scale[:, j, None]
-            sums += np.where(varies[:, j, None], np.square(largest), 0.0)
+            low = np.abs(interval.lower[:, None] * entry - centre[:, j, None])
+            high = np.abs(interval.upper[:, None] * entry - centre[:, j, None])
+            sums += np.square(np.maximum(low, high) * inverse[:, j, None])
     return np.asarray(np.where(admitted, sums, 0.0).max(axis=1))
 
 

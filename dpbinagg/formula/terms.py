@@ -168,6 +168,22 @@ def product_bounds(pieces: Sequence[Interval]) -> Interval:
     return result
 
 
+def merge_equal(matrix: Array) -> Array:
+    """A contrast matrix in which entries of a column that differ by rounding are equal.
+
+    Otherwise a column that is constant on a box would seem to vary.
+    """
+    close = 16 * np.finfo(float).eps * np.abs(matrix).max(axis=0, initial=0.0)
+    order = np.argsort(matrix, axis=0)
+    ascending = np.take_along_axis(np.where(np.abs(matrix) <= close, 0.0, matrix), order, axis=0)
+    rows = np.broadcast_to(np.arange(len(matrix))[:, None], matrix.shape)
+    new = np.diff(ascending, axis=0, prepend=-np.inf) > close
+    first = np.maximum.accumulate(np.where(new, rows, 0), axis=0)
+    merged = np.empty_like(matrix)
+    np.put_along_axis(merged, order, np.take_along_axis(ascending, first, axis=0), axis=0)
+    return merged
+
+
 def subterms_of(design_info: object, factors: Mapping[str, Factor]) -> tuple[Subterm, ...]:
     """Read the subterms of a patsy DesignInfo."""
     found: list[Subterm] = []
@@ -175,7 +191,7 @@ def subterms_of(design_info: object, factors: Mapping[str, Factor]) -> tuple[Sub
     for coded in design_info.term_codings.values():  # type: ignore[attr-defined]
         for info in coded:
             matrices = tuple(
-                np.asarray(info.contrast_matrices[factor].matrix, dtype=np.float64)
+                merge_equal(np.asarray(info.contrast_matrices[factor].matrix, dtype=np.float64))
                 if factor in info.contrast_matrices
                 else None
                 for factor in info.factors
