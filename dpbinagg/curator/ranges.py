@@ -15,10 +15,12 @@ else here works on noisy counts and public facts only, so it costs nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.curator.detection import core, detect, missing
 from dpbinagg.curator.tails import Tail, tail_end
 from dpbinagg.domain import Numeric
 
@@ -28,14 +30,32 @@ OCTAVES = (-30, 50)
 """Magnitudes that an unbounded variable may have, as powers of two."""
 
 SUBDIVISION = (1.0, 1.5)
-N_UNIFORM = 64
-DEPTH = 16
+"""Where an octave is divided. Finer bins hide more: each has its own noise."""
+
+N_UNIFORM, DEPTH = 64, 16
+"""Equal steps between two bounds, and octaves toward each of them."""
 
 TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 """Records in the part of a distribution that is fitted as its tail, in units of the noise."""
 
-NEAR, RELAXED, FAR = 9.0, (6.0, 3.0, 0.0, -3.0), 3.5
-"""Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
+LEAST, WORTH = 20.0, 30.0
+"""Records, in units of the noise, that it takes to narrow public bounds, and to try it at all."""
+
+COARSE = 0.7
+"""Share of a range that the bins at its ends may make up."""
+
+FEW_VALUES = 8
+"""Whole numbers that need no range."""
+
+GUESS, GUESS_SCORE = 1000.0, 3.5
+"""Reach where there is no bound and no sign of the records, and the score of such a sign."""
+
+ENOUGH, FEW = 0.02, 0.1
+"""Records that may be beyond the range: `FEW`, or if the tail is heavy `ENOUGH` sqrt(n).
+
+Cutting a share q of the records biases a mean by about q standard deviations, against a
+standard error of 1/sqrt(n): 2 per cent of it, at most.
+"""
 
 
 def histogram_edges(variable: Numeric) -> Array:
@@ -55,7 +75,7 @@ def histogram_edges(variable: Numeric) -> Array:
     -----
     Between two bounds: equal steps, and octaves that approach either bound
     and zero (or the centre), for bounds that are far too wide. Beyond a single
-    bound: quarters of the octaves of the distance from it. Without bounds: the
+    bound: halves of the octaves of the distance from it. Without bounds: the
     same on both sides of zero. Whole numbers have edges half-way between them.
     """
     low, high = variable.lower, variable.upper
@@ -69,7 +89,8 @@ def histogram_edges(variable: Numeric) -> Array:
     else:
         edges = np.concatenate([-magnitude[::-1], magnitude])
     if variable.integer:
-        edges = np.concatenate([[low - 0.5], np.floor(edges) + 0.5, [high + 0.5]])
+        halves = np.copysign(np.floor(np.abs(edges)) + 0.5, edges)
+        edges = np.concatenate([[low - 0.5], halves, [high + 0.5]])
         edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
 
@@ -122,9 +143,9 @@ def working_range(
         little to improve on them.
     """
     counts = np.asarray(noisy_counts, dtype=np.float64)
-    hull = _detect(counts, sd, total)
-    if hull is None or (variable.bounded and _missing(counts, sd, hull, total)):
-        return _fallback(variable)
+    hull = detect(counts, sd, total)
+    if hull is None or (variable.bounded and _unsafe(counts, sd, hull, total)):
+        return _fallback(edges, counts, sd, variable)
     first, last = hull
     inside = float(counts[first : last + 1].sum())
     n = max(inside if total is None else total, sd)
@@ -134,81 +155,46 @@ def working_range(
     return _presentable(lower, upper, variable)
 
 
-def _sizes(n_bins: int) -> list[int]:
-    return [2**k for k in range(n_bins.bit_length()) if 2**k <= n_bins]
+def too_coarse(edges: Array, found: tuple[float, float], variable: Numeric) -> bool:
+    """Whether the bins at the ends of a range make up most of it.
 
-
-def _scores(counts: Array, size: int, sd: float) -> Array:
-    """Sums of all windows of `size` bins in units of their noise."""
-    total: Array = np.concatenate([[0.0], np.cumsum(counts)])
-    scores: Array = (total[size:] - total[:-size]) / (sd * math.sqrt(size))
-    return scores
-
-
-def _detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | None:
-    """First and last bin in which records are detected; None if the counts show too little.
-
-    Starts from the smallest window of bins that stands out clearly and adds
-    windows outside it whose sum is significant, the more so the farther away.
-    If the `total` then tells that records are still missing, less will do.
+    Then a second histogram, over ``histogram_edges(Numeric(*found))`` and with
+    that in the place of `variable`, tells more: the range is far from zero for
+    its width (calendar years), or the bounds are far too wide.
     """
-    hull = _core(counts, sd)
-    if hull is None:
-        return None
-    hull = _extend(counts, sd, hull, NEAR)
-    for near in RELAXED:
-        if not _missing(counts, sd, hull, total):
-            break
-        hull = _extend(counts, sd, hull, near)
-    return hull
-
-
-def _core(counts: Array, sd: float) -> tuple[int, int] | None:
-    """The smallest window that stands out clearly."""
-    need = math.sqrt(12.0 + 2.0 * math.log(counts.size))
-    for size in _sizes(counts.size):
-        scores = _scores(counts, size, sd)
-        if scores.max() >= need:
-            first = int(scores.argmax())
-            return first, first + size - 1
-    return None
-
-
-def _missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
-    """Whether significantly fewer records than the total are in the hull."""
-    if total is None:
+    margin = 0.5 if variable.integer else 0.0
+    lower, upper = found[0] - margin, found[1] + margin
+    if variable.integer and upper - lower <= FEW_VALUES:
         return False
-    inside = counts[hull[0] : hull[1] + 1]
-    return total - float(inside.sum()) > 3.0 * sd * math.sqrt(1.0 + inside.size)
+    first = max(int(np.searchsorted(edges, lower, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(edges, upper, side="left")), edges.size - 1)
+    width = edges[first + 1] - edges[first] + edges[last] - edges[last - 1]
+    return bool(width > COARSE * (upper - lower))
 
 
-def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
-    """The hull with every significant window on either side of it."""
-    first, last = hull
-    last += _beyond(counts[last + 1 :], sd, near)
-    first -= _beyond(counts[:first][::-1], sd, near)
-    return first, last
+def worth_ranges(variables: Iterable[Numeric], mu: float, total: float) -> bool:
+    """Whether to spend `mu` on working ranges, from public facts and a noisy total.
 
-
-def _beyond(counts: Array, sd: float, near: float) -> int:
-    """Number of leading bins up to the end of the last significant window.
-
-    A window that ends e bins from the last one counts if its score squared is
-    at least ``near + FAR ln(e)``.
+    Always, if a variable lacks a bound. Otherwise if the records outnumber the
+    noise of a count, ``sqrt(v) / mu``, by `WORTH`: with fewer, the ranges found
+    are hardly narrower than bounds that are a few times too wide.
     """
-    reached = 0
-    while True:
-        outside = counts[reached:]
-        ends = []
-        for size in _sizes(outside.size):
-            end = np.arange(outside.size - size + 1) + size
-            significant = _scores(outside, size, sd) >= np.sqrt(
-                np.maximum(near + FAR * np.log(end), 4.0)
-            )
-            ends += end[significant][:1].tolist()
-        if not ends:
-            return reached
-        reached += min(ends)
+    variables = tuple(variables)
+    if not all(variable.bounded for variable in variables):
+        return True
+    return total * mu >= WORTH * math.sqrt(len(variables)) > 0.0
+
+
+def needs_range(variable: Numeric) -> bool:
+    """Whether a range could be narrower than the public bounds to any effect."""
+    few = variable.bounded and variable.integer and variable.upper - variable.lower <= FEW_VALUES
+    return not few
+
+
+def _unsafe(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
+    """Whether too little is seen to narrow public bounds."""
+    inside = float(counts[hull[0] : hull[1] + 1].sum())
+    return missing(counts, sd, hull, total) or max(inside, total or 0.0) < LEAST * sd
 
 
 def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: float) -> float:
@@ -225,27 +211,36 @@ def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: flo
         seen=float(distance[last + 1 - start]),
         total=float(tail_sum[start - first]),
     )
-    return float(edges[start] + tail_end(tail, 0.02 * math.sqrt(n), 0.1))
+    return float(edges[start]) + tail_end(tail, ENOUGH * math.sqrt(n), FEW)
 
 
-def _fallback(variable: Numeric) -> tuple[float, float]:
+def _fallback(edges: Array, counts: Array, sd: float, variable: Numeric) -> tuple[float, float]:
+    """Public bounds; for an absent one a guess from the magnitudes, or `GUESS`."""
+    low, high = variable.lower, variable.upper
     if variable.bounded:
-        return variable.lower, variable.upper
-    low = variable.lower if math.isfinite(variable.lower) else -1000.0
-    high = variable.upper if math.isfinite(variable.upper) else 1000.0
-    if not low < high:
-        low, high = (low, low + 1000.0) if math.isfinite(variable.lower) else (high - 1000.0, high)
-    return low, high
+        return low, high
+    if math.isfinite(low):
+        return low, low + GUESS
+    if math.isfinite(high):
+        return high - GUESS, high
+    half = (counts.size + 1) // 2
+    folded = counts[-half:] + counts[:half][::-1]
+    window = core(folded, math.sqrt(2.0) * sd, GUESS_SCORE)
+    if window is None:
+        return -GUESS, GUESS
+    reach = 2.0 * float(edges[edges.size - half + window[1]])
+    return _presentable(-reach, reach, variable)
 
 
 def _presentable(lower: float, upper: float, variable: Numeric) -> tuple[float, float]:
-    """Round outward, to whole numbers or to about a fortieth of the width, within the bounds."""
+    """Round outward, to whole numbers or to between a 20th and a 200th of the width."""
+    lower, upper = max(lower, variable.lower), min(upper, variable.upper)
     if variable.integer:
-        lower, upper = math.ceil(lower), math.floor(upper)
-        step = 1.0
-    else:
-        exponent = math.floor(math.log10(upper - lower))
-        step = 10.0**exponent / 20.0
-    lower = max(math.floor(lower / step) * step, variable.lower)
-    upper = min(math.ceil(upper / step) * step, variable.upper)
-    return lower, upper
+        lower = math.ceil(lower)
+        return float(lower), float(max(math.floor(upper), lower + 1))
+    exponent = math.floor(math.log10(upper - lower))
+    step = 10.0**exponent / 20.0
+    if step > 1e-12 * max(abs(lower), abs(upper)) and math.isfinite(1.0 / step):
+        lower = round(math.floor(lower / step) * step, 2 - exponent)
+        upper = round(math.ceil(upper / step) * step, 2 - exponent)
+    return max(lower, variable.lower), min(upper, variable.upper)

@@ -77,9 +77,10 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
     float
         At least ``tail.seen``, at most `REACH` times it.
     """
-    near = int(np.searchsorted(tail.distance, REACH * tail.seen)) + 1
-    distance, counts = tail.distance[: near + 1], tail.counts[:near]
-    scales = tail.seen * np.geomspace(1.0 / 64.0, 8.0, N_SCALES)
+    unit = tail.distance / tail.seen
+    near = int(np.searchsorted(unit, REACH)) + 1
+    distance, counts = unit[: near + 1], tail.counts[:near]
+    scales = np.geomspace(1.0 / 64.0, 8.0, N_SCALES)
     shape = np.repeat(SHAPES, N_SCALES)[:, None]
     scale = np.tile(scales, SHAPES.size)[:, None]
     share = -np.diff(survival(distance[None, :], shape, scale), axis=1)
@@ -92,9 +93,10 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     kept = weight > 1e-9
-    ends = tail.seen * np.geomspace(1.0, REACH, 200)
+    ends = np.geomspace(1.0, REACH, 200)
     beyond = (weight[kept] * fitted[kept]) @ survival(ends[None, :], shape[kept], scale[kept])
-    return min(_first(ends, beyond <= few), STRETCH * _first(ends, beyond <= enough))
+    ratio = min(_first(ends, beyond <= few), STRETCH * _first(ends, beyond <= enough))
+    return ratio * tail.seen
 
 
 def _first(values: Array, condition: NDArray[np.bool_]) -> float:

@@ -1,0 +1,94 @@
+"""Where records are, by a noisy histogram.
+
+Pure post-processing: every input is a noisy count or a public constant. A
+window is a run of neighbouring bins; its score is its sum in units of the
+noise of that sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+LEAST_SQUARED = 4.0
+NEAR, RELAXED, FAR = 9.0, (6.0, 3.0, 0.0, -3.0), 3.5
+"""Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
+
+
+def _sizes(n_bins: int) -> list[int]:
+    return [2**k for k in range(n_bins.bit_length()) if 2**k <= n_bins]
+
+
+def _scores(counts: Array, size: int, sd: float) -> Array:
+    """Sums of all windows of `size` bins in units of their noise."""
+    total: Array = np.concatenate([[0.0], np.cumsum(counts)])
+    scores: Array = (total[size:] - total[:-size]) / (sd * math.sqrt(size))
+    return scores
+
+
+def detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | None:
+    """First and last bin in which records are detected; None if the counts show too little.
+
+    Starts from the smallest window of bins that stands out clearly and adds
+    windows outside it whose sum is significant, the more so the farther away.
+    If the `total` then tells that records are still missing, less will do.
+    """
+    hull = core(counts, sd, math.sqrt(12.0 + 2.0 * math.log(counts.size)))
+    if hull is None:
+        return None
+    hull = _extend(counts, sd, hull, NEAR)
+    for near in RELAXED:
+        if not missing(counts, sd, hull, total):
+            break
+        hull = _extend(counts, sd, hull, near)
+    return hull
+
+
+def core(counts: Array, sd: float, need: float) -> tuple[int, int] | None:
+    """The smallest window that stands out clearly."""
+    for size in _sizes(counts.size):
+        scores = _scores(counts, size, sd)
+        if scores.max() >= need:
+            first = int(scores.argmax())
+            return first, first + size - 1
+    return None
+
+
+def missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
+    """Whether significantly fewer records than the total are in the hull."""
+    if total is None:
+        return False
+    inside = counts[hull[0] : hull[1] + 1]
+    return total - float(inside.sum()) > 3.0 * sd * math.sqrt(1.0 + inside.size)
+
+
+def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
+    """The hull with every significant window on either side of it."""
+    first, last = hull
+    last += _beyond(counts[last + 1 :], sd, near)
+    first -= _beyond(counts[:first][::-1], sd, near)
+    return first, last
+
+
+def _beyond(counts: Array, sd: float, near: float) -> int:
+    """Number of leading bins up to the end of the last significant window.
+
+    A window that ends e bins from the last one counts if its score squared is
+    at least ``near + FAR ln(e)``, so that noise far from the records, where there
+    are many windows, is not taken for more of them.
+    """
+    reached = 0
+    while True:
+        outside = counts[reached:]
+        ends = []
+        for size in _sizes(outside.size):
+            end = np.arange(outside.size - size + 1) + size
+            need = np.sqrt(np.maximum(near + FAR * np.log(end), LEAST_SQUARED))
+            ends += end[_scores(outside, size, sd) >= need][:1].tolist()
+        if not ends:
+            return reached
+        reached += min(ends)
