@@ -8,7 +8,7 @@ one record at a time, and no message tells how many records they concern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,53 +69,86 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def numeric_values(column: Any, variable: Numeric, name: str) -> NDArray[np.float64]:
-    """A column as floats; what is missing or infinite becomes NaN."""
+    """A column as floats; what is missing, infinite or no number becomes NaN.
+
+    Only the dtype decides whether the column is refused. A value never does:
+    an error that one record can cause would tell of that record.
+    """
     import pandas as pd
 
     dtype = column.dtype
-    numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    if not numeric and not pd.api.types.is_object_dtype(dtype):
+    types = pd.api.types
+    numeric = (
+        types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
+    ) and not types.is_complex_dtype(dtype)
+    if not numeric and not types.is_object_dtype(dtype):
         raise DataError(
             f"column {name!r} must be numeric, but its dtype is {dtype}; convert it, or declare "
             "its levels in bounds if it is a category"
         )
-    failed = False
-    values = np.empty(0)
-    if numeric:
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        try:
-            values = pd.to_numeric(column, errors="raise").to_numpy(np.float64, na_value=np.nan)
-        except (TypeError, ValueError, OverflowError):
-            failed = True
-    if failed:
-        # Raised outside the except block: the original message quotes a value.
-        raise DataError(
-            f"column {name!r} must be numeric, but holds objects that are not numbers; convert "
-            "it, or declare its levels in bounds if it is a category"
-        )
-    if variable.integer:
-        values = np.rint(values)
+    with np.errstate(all="ignore"):
+        if numeric:
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values = np.fromiter(map(_number, column), dtype=np.float64, count=len(column))
+        if variable.integer:
+            values = np.rint(values)
     infinite = np.isinf(values)
     return np.where(infinite, np.nan, values) if infinite.any() else values
 
 
+def _number(value: object) -> float:
+    """An object as a float; NaN if it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    # Any object may be in the table, and its conversion may raise anything.
+    except Exception:
+        return np.nan
+
+
 def category_codes(column: Any, variable: Categorical, name: str) -> NDArray[np.int64]:
-    """Codes into the declared levels; -1 for what is missing or was not declared."""
+    """Codes into the declared levels; -1 for what is missing or was not declared.
+
+    As in `numeric_values`, only the dtype decides whether the column is refused.
+    """
     import pandas as pd
 
-    levels = pd.Index(list(variable.levels), dtype=object)
     dtype = column.dtype
+    positions = {level: code for code, level in enumerate(variable.levels)}
     if isinstance(dtype, pd.CategoricalDtype):
-        table = levels.get_indexer(pd.Index(dtype.categories, dtype=object))
-        codes = column.cat.codes.to_numpy()
-        return np.where(codes >= 0, table[codes], -1).astype(np.int64)
-    hashable = True
-    codes = np.empty(0, dtype=np.int64)
+        table = np.array([*(_position(level, positions) for level in dtype.categories), -1])
+        _check_levels(bool((table >= 0).any()) or len(table) == 1, name, "its categories")
+        codes: NDArray[np.int64] = table[column.cat.codes.to_numpy()].astype(np.int64)
+        return codes
+    text = [isinstance(level, str) for level in variable.levels]
+    if pd.api.types.is_object_dtype(dtype):
+        possible = True
+    elif isinstance(dtype, pd.StringDtype) or str(dtype).startswith(("string", "large_string")):
+        possible = any(text)
+    else:
+        numeric = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+        possible = numeric and not all(text)
+    _check_levels(possible, name, f"its dtype {dtype}")
+    if not pd.api.types.is_object_dtype(dtype):
+        levels = pd.Index(variable.levels, dtype=object)
+        return levels.get_indexer(pd.Index(column, dtype=object)).astype(np.int64)
+    return np.fromiter(
+        (_position(value, positions) for value in column), dtype=np.int64, count=len(column)
+    )
+
+
+def _position(value: object, positions: Mapping[object, int]) -> int:
+    """Place of a value among the levels; -1 if it is none of them."""
     try:
-        codes = levels.get_indexer(pd.Index(column.astype(object), dtype=object))
-    except TypeError:
-        hashable = False
-    if not hashable:
-        raise DataError(f"column {name!r} holds objects that cannot be levels of a category")
-    return codes.astype(np.int64)
+        return positions.get(value, -1)
+    # Objects that cannot be hashed or compared are no levels.
+    except Exception:
+        return -1
+
+
+def _check_levels(possible: bool, name: str, what: str) -> None:
+    if not possible:
+        raise DataError(
+            f"column {name!r}: none of its declared levels can occur, given {what}; declare the "
+            "levels as they are in the table, or convert the column"
+        )
