@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.curator.scores import ScoreSums
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
+from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Sums = NDArray[np.object_]
@@ -43,6 +45,18 @@ class Engine(Protocol):
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         """Second moments; see `aggregates.moment_sums`."""
+        ...
+
+    def score_sums(
+        self, design: Design, scaling: ColumnScaling, request: ScoreRequest
+    ) -> ScoreSums:
+        """Residual scores; see `scores.score_sums`."""
+        ...
+
+    def norm_counts(
+        self, design: Design, scaling: ColumnScaling, edges: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Records by ``|f|^2``; see `scores.norm_counts`."""
         ...
 
 

@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.boxes import Records
-from dpbinagg.curator import aggregates
-from dpbinagg.curator.blocks import chunks, map_blocks
+from dpbinagg.curator import aggregates, scores
+from dpbinagg.curator.blocks import chunks, each_block
 from dpbinagg.curator.engines import Sums
+from dpbinagg.curator.histogram import histogram
 from dpbinagg.curator.privtree import CodeCounts
-from dpbinagg.curator.ranges import bin_index
 from dpbinagg.curator.records import read_records
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition, TreeLocator
 from dpbinagg.paths import Paths
+from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import BinScaling, ColumnScaling
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 class MemoryEngine:
@@ -25,8 +29,9 @@ class MemoryEngine:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._coded: tuple[Paths, NDArray[np.int64]] | None = None
-        self._evaluated: tuple[Design, NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._coded: tuple[Paths, Integers] | None = None
+        self._evaluated: tuple[Design, Floats, Floats] | None = None
+        self._complete: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:
@@ -40,25 +45,37 @@ class MemoryEngine:
     def __repr__(self) -> str:
         return "<MemoryEngine: private>"
 
-    def _evaluate(self, design: Design) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _evaluate(self, design: Design) -> tuple[Floats, Floats]:
+        """Columns and response of the records that are complete for `design`."""
         if self._evaluated is None or self._evaluated[0] is not design:
-            columns = np.empty((self.total(), len(design.column_names)), order="F")
-            response = np.empty(self.total())
-
-            def evaluate(block: slice) -> None:
-                for rows in chunks(block.stop, start=block.start):
-                    part = self._rows(rows)
-                    columns[rows] = design.columns(part)
-                    response[rows] = design.response(part)
-
-            list(map_blocks(self.total(), evaluate))
-            self._evaluated = (design, columns, response)
+            self._evaluated = None
+            values = self._values(design)
+            # A record that is missing for the design is NaN in all its columns.
+            missing = np.isnan(values[0]) | np.isnan(values[-1])
+            self._complete = None
+            if missing.any():
+                self._complete = ~missing
+                values = values[:, self._complete]
+            self._evaluated = (design, values[:-1].T, values[-1])
         return self._evaluated[1], self._evaluated[2]
+
+    def _values(self, design: Design) -> Floats:
+        """Columns and response, (p + 1, n)."""
+        values = np.empty((len(design.column_names) + 1, self.total()))
+
+        def evaluate(block: slice) -> None:
+            for rows in chunks(block.stop, start=block.start):
+                part = self._rows(rows)
+                values[:-1, rows] = design.columns(part).T
+                values[-1, rows] = design.response(part)
+
+        each_block(self.total(), evaluate)
+        return values
 
     def _rows(self, rows: slice) -> Records:
         return {name: column[rows] for name, column in self._records.items()}
 
-    def _codes(self, paths: Paths) -> NDArray[np.int64]:
+    def _codes(self, paths: Paths) -> Integers:
         if self._coded is None or self._coded[0] is not paths:
             codes = np.empty(self.total(), dtype=np.int64)
 
@@ -66,32 +83,55 @@ class MemoryEngine:
                 for rows in chunks(block.stop, start=block.start):
                     codes[rows] = paths.codes(self._rows(rows))
 
-            list(map_blocks(self.total(), encode))
+            each_block(self.total(), encode)
             self._coded = (paths, codes)
         return self._coded[1]
 
-    def _locate(self, partition: Partition) -> NDArray[np.int64]:
+    def _locate(self, partition: Partition) -> Integers:
         locator = partition.locator
-        if isinstance(locator, TreeLocator):
-            return locator.locate_codes(self._codes(locator.paths))
-        return partition.locate(self._records)
+        codes = self._codes(locator.paths) if isinstance(locator, TreeLocator) else None
+        bins = np.empty(self.total(), dtype=np.int64)
+
+        def locate(block: slice) -> None:
+            if codes is None:
+                bins[block] = partition.locate(self._rows(block))
+            else:
+                assert isinstance(locator, TreeLocator)
+                bins[block] = locator.locate_codes(codes[block])
+
+        each_block(self.total(), locate)
+        return bins
 
     def total(self) -> int:
         return len(next(iter(self._records.values())))
 
-    def histogram(self, name: str, edges: NDArray[np.float64]) -> NDArray[np.int64]:
-        index = bin_index(edges, self._records[name].astype(np.float64, copy=False))
-        return np.bincount(index, minlength=len(edges) - 1).astype(np.int64)
+    def histogram(self, name: str, edges: Floats) -> Integers:
+        return histogram(self._records[name].astype(np.float64, copy=False), edges)
 
     def code_counts(self, paths: Paths) -> CodeCounts:
         return CodeCounts.from_codes(self._codes(paths))
 
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
-    ) -> tuple[NDArray[np.int64], Sums, Sums]:
+    ) -> tuple[Integers, Sums, Sums]:
         columns, response = self._evaluate(design)
-        return aggregates.bin_sums(columns, response, self._locate(partition), scaling)
+        bins = self._locate(partition)
+        if self._complete is not None:
+            bins = bins[self._complete]
+        return aggregates.bin_sums(columns, response, bins, scaling)
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         columns, response = self._evaluate(design)
         return aggregates.moment_sums(columns, response, scaling)
+
+    def score_sums(
+        self, design: Design, scaling: ColumnScaling, request: ScoreRequest
+    ) -> scores.ScoreSums:
+        columns, response = self._evaluate(design)
+        return scores.score_sums(columns, response, scaling, request)
+
+    def norm_counts(
+        self, design: Design, scaling: ColumnScaling, edges: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        columns, response = self._evaluate(design)
+        return scores.norm_counts(columns, response, scaling, edges)
