@@ -69,6 +69,19 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def as_numbers(values: Any, name: str) -> Array:
+    """A column as floats, missing values as NaN; the error shows no value."""
+    try:
+        if hasattr(values, "isna"):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"variable {name!r} must be numeric, got {getattr(values, 'dtype', type(values))}; "
+            "convert the column, or declare its levels"
+        ) from None
+
+
 class Arrays:
     """Records of a domain, ready for expressions.
 
@@ -103,7 +116,7 @@ class Arrays:
     def variable(self, name: str) -> Array:
         """The clipped values of a numeric variable, (n,)."""
         if name not in self._values:
-            raw = np.asarray(self._raw(name), dtype=np.float64)
+            raw = as_numbers(self._raw(name), name)
             self.missing |= ~np.isfinite(raw)
             variable = self._domain[name]
             assert not isinstance(variable, Categorical)

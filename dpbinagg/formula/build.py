@@ -15,7 +15,7 @@ import patsy.categorical
 
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, FormulaError
-from dpbinagg.formula.arrays import Arrays
+from dpbinagg.formula.arrays import Arrays, as_numbers
 from dpbinagg.formula.categories import declared_levels
 from dpbinagg.formula.describe import describe
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, NumericLevels, Truth
@@ -83,7 +83,7 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
                 found = pd.Index(np.atleast_1d(np.asarray(values, dtype=object)), dtype=object)
                 records[name] = levels.get_indexer(found)
             else:
-                records[name] = np.atleast_1d(np.asarray(values, dtype=np.float64))
+                records[name] = np.atleast_1d(as_numbers(values, name))
         return records, max(len(values) for values in records.values())
 
 

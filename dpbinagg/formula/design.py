@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +30,7 @@ CACHE_SIZE = 64
 BLOCK = 2**14
 """Records that are evaluated together, few enough for the processor's cache."""
 _CACHE: dict[tuple[str, str, str], Structure] = {}
+_CACHE_LOCK = threading.Lock()
 
 
 class Design:
@@ -48,12 +50,16 @@ class Design:
 
     __slots__ = ("_structure", "domain")
 
+    _structure: Structure
     domain: Domain
 
     def __init__(self, structure: Structure, domain: Domain) -> None:
-        self._structure = structure
-        self.domain = domain
+        object.__setattr__(self, "_structure", structure)
+        object.__setattr__(self, "domain", domain)
         self._check()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Design cannot be changed; {name!r} was to be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return build_design, (self.formula, self.domain, dict(self.constants))
@@ -342,7 +348,8 @@ def build_design(
     structure = _CACHE.get(key)
     if structure is None:
         structure = build_structure(formula, domain, numbers)
-        while len(_CACHE) >= CACHE_SIZE:
-            _CACHE.pop(next(iter(_CACHE)))
-        _CACHE[key] = structure
+        with _CACHE_LOCK:
+            if len(_CACHE) >= CACHE_SIZE:
+                _CACHE.clear()
+            _CACHE[key] = structure
     return Design(structure, structure.domain)

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import patsy
 import pytest
 from formula_corpus import DOMAIN, random_boxes, random_frame, records_of
@@ -141,6 +142,23 @@ def test_lacking_variables_are_named_without_values():
         build_design("wage ~ exper", DOMAIN).columns({"age": np.array([31.4159])})
     with pytest.raises(DataError):
         build_design("wage ~ exper", DOMAIN).columns({})
+
+
+def test_text_in_a_numeric_variable_is_refused_without_its_value():
+    design = build_design("wage ~ exper", DOMAIN)
+    for values in (np.array(["canary"]), np.array(["canary"], dtype=object)):
+        with pytest.raises(DataError, match="'exper'") as caught:
+            design.columns({"exper": values})
+        assert "canary" not in str(caught.value)
+        assert caught.value.__suppress_context__
+    nullable = pd.DataFrame({"exper": pd.array([1, None], dtype="Int64")})
+    assert patsy.dmatrix(design.design_info, nullable).tolist() == [[1.0, 1.0]]
+
+
+def test_a_design_cannot_be_changed():
+    design = build_design("wage ~ exper", DOMAIN)
+    with pytest.raises(AttributeError):
+        design.domain = Domain()
 
 
 def test_blocks_do_not_show():
