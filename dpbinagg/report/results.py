@@ -124,26 +124,26 @@ class DPResults(ReleaseResults):
         """One row for the model: size, fit, privacy and estimator."""
         return tidy.glance(self)
 
-    def plot_coefficients(self, **options: Any) -> Any:
-        """Coefficients with intervals, as matplotlib axes."""
+    def plot_coefficients(self, *args: Any, **options: Any) -> Any:
+        """Coefficients with intervals, as matplotlib axes; see `plots.plot_coefficients`."""
         from dpbinagg.report import plots
 
-        return plots.plot_coefficients(self, **options)
+        return plots.plot_coefficients(self, *args, **options)
 
-    def plot_bins(self, **options: Any) -> Any:
-        """The noisy bin means beside the fit, as matplotlib axes."""
+    def plot_bins(self, *args: Any, **options: Any) -> Any:
+        """The noisy bins of one or two covariates; see `plots.plot_bins`."""
         from dpbinagg.report import plots
 
-        return plots.plot_bins(self, **options)
+        return plots.plot_bins(self, *args, **options)
 
-    def plot_synthetic(self, **options: Any) -> Any:
-        """Synthetic records beside the fit, as matplotlib axes."""
+    def plot_synthetic(self, *args: Any, **options: Any) -> Any:
+        """Synthetic records beside what was released; see `plots.plot_synthetic`."""
         from dpbinagg.report import plots
 
-        return plots.plot_synthetic(self, **options)
+        return plots.plot_synthetic(self, *args, **options)
 
-    def report(self, path: str | Path, **options: Any) -> Any:
-        """Write one self-contained HTML page."""
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write one self-contained HTML page; see `page.report`."""
         from dpbinagg.report import page
 
         return page.report(self, path, **options)
