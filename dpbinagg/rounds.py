@@ -1,9 +1,9 @@
 """Rounds of residual scores: what the analyst asks for and what the curator answers.
 
-Everything is in scaled coordinates: f = (1, z*) has the constant and the
-varying columns scaled to [-1, 1], y* is the response scaled likewise. A round
-fixes a public guess b, so that the residual of a record is ``r = y* - f'b``,
-and a public whitening W, so that ``w = W f / R`` is short for most records.
+Records enter as f = (1, z*, y*), columns and response scaled to [-1, 1] (see
+`ColumnScaling`). A round fixes public coefficients b, so that a record has the
+residual ``r = y - f'b``, in units of the response, and a public whitening W, so
+that ``w = W f`` is no longer than R for most records.
 """
 
 from __future__ import annotations
@@ -30,81 +30,124 @@ def on_grid(array: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupWeights:
+    """Weights of the groups of a round relative to the score; zero leaves a group out.
+
+    ``spread^2 + inside^2`` is at most 1.
+    """
+
+    hessian: float = 0.0
+    spread: float = 0.8
+    inside: float = 0.6
+    tails: float = 0.0
+    norms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.spread**2 + self.inside**2 > 1.0 + 1e-12:
+            raise ValueError("spread^2 + inside^2 must be at most 1")
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyScores:
+    """Answer to a `ScoreRequest`, or the standard deviations of its noise.
+
+    With ``omega = 1/max(|w|^2/R^2, 1)`` and ``g = min(r^2/spread_clip^2, 1)``:
+
+    Attributes
+    ----------
+    score : (k,) array
+        ``sum omega clip(r, C) w``.
+    hessian, spread : (k, k) arrays
+        ``sum omega w w'`` and ``sum omega (1 - g) w w'``.
+    inside : float
+        ``sum (1 - g)``.
+    tails : (2, t) array
+        Records by tail cell of |r|, for ``r <= 0`` and for ``r > 0``.
+    norms : (e + 1,) array
+        Records by cell of ``|w|^2``.
+    """
+
+    score: Floats
+    hessian: Floats
+    spread: Floats
+    inside: float
+    tails: Floats
+    norms: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreRequest:
     """A public request for one round.
 
-    With ``v = |w|^2``, ``omega = 1/max(v, 1)``, ``s = r/C`` cut to [-1, 1] and
-    ``g = min(r^2/Cv^2, 1)``, a record contributes
-
-    - ``omega s w`` (score),
-    - ``omega w w'`` (gram), weighted by `gram_weight`,
-    - ``omega (1 - g) w w'`` (spread) and ``1 - g`` (level), weighted by
-      `spread_weight` and `level_weight`,
-    - one count in the signed tail cell of r, weighted by `tail_weight`.
-
-    The squared norm of score, spread and level together is at most
-    ``g + (1 - g) = 1``, that of the gram at most `gram_weight`^2, of the tails
-    `tail_weight`^2: see `sensitivity`.
+    In units of C R for the score, R^2 for the matrices and 1 for counts, a
+    record's contribution has the squared norm ``omega^2 (|w|/R)^2 (r/C)^2 <= g``
+    for the score, at most ``(1 - g)^2 <= 1 - g`` for spread and inside
+    together with their weights, ``hessian^2``, ``tails^2`` and ``norms^2`` for
+    the others: at most `sensitivity`^2 in all. (Off-diagonal entries of a
+    symmetric matrix count twice: they are released times sqrt(2).)
 
     Parameters
     ----------
-    guess : (m,) array
+    coefficients : (m,) array
         b, coefficients of f.
-    whitening : (q, m) array
+    whitening : (k, m) array
         W.
     radius : float
         R.
-    clip, level_clip : float
-        C and Cv, ``0 < Cv <= C``.
-    gram_weight, spread_weight, level_weight, tail_weight : float
-        ``spread_weight^2 + level_weight^2 <= 1``; zero leaves a part out.
+    clip, spread_clip : float
+        ``0 < spread_clip <= clip``, in units of the response.
     thresholds : (t,) array, ascending
-        Tail cells of |r|: ``[t_0, t_1), [t_1, t_2), ..., [t_last, inf)``, apart
-        for ``r <= 0`` and ``r > 0``.
+        Tail cells of |r|: ``[t_0, t_1), [t_1, t_2), ..., [t_last, inf)``.
+    norm_edges : (e,) array, ascending
+        Cells of |w|^2, the first and the last one open.
+    weights : GroupWeights
     """
 
-    guess: Floats
+    coefficients: Floats
     whitening: Floats
     radius: float
     clip: float
-    level_clip: float
-    gram_weight: float
-    spread_weight: float
-    level_weight: float
-    tail_weight: float
+    spread_clip: float
     thresholds: Floats
+    norm_edges: Floats
+    weights: GroupWeights
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "guess", on_grid(np.asarray(self.guess, dtype=float)))
-        object.__setattr__(self, "whitening", on_grid(np.asarray(self.whitening, dtype=float)))
-        if not 0.0 < self.level_clip <= self.clip or not self.radius > 0.0:
-            raise ValueError("a request needs radius > 0 and 0 < level_clip <= clip")
-        if self.spread_weight**2 + self.level_weight**2 > 1.0 + 1e-12:
-            raise ValueError("spread_weight^2 + level_weight^2 must be at most 1")
+        for name in ("coefficients", "whitening"):
+            rounded = on_grid(np.asarray(getattr(self, name), dtype=np.float64))
+            object.__setattr__(self, name, rounded)
+        if not 0.0 < self.spread_clip <= self.clip or not self.radius > 0.0:
+            raise ValueError("a request needs radius > 0 and 0 < spread_clip <= clip")
 
     @property
     def sensitivity(self) -> float:
         """Bound on the norm of one record's weighted contribution."""
-        return math.sqrt(1.0 + self.gram_weight**2 + self.tail_weight**2)
+        w = self.weights
+        return math.sqrt(1.0 + w.hessian**2 + w.tails**2 + w.norms**2)
+
+    def noise_scales(self, mu: float) -> NoisyScores:
+        """Standard deviations of the noise of an answer with parameter `mu`.
+
+        Groups that are left out have an infinite one.
+        """
+        sd = self.sensitivity / mu
+        k = len(self.whitening)
+        weights = self.weights
+
+        def matrix(weight: float) -> Floats:
+            scale = np.full((k, k), _ratio(sd, weight) * self.radius**2 / math.sqrt(2.0))
+            np.fill_diagonal(scale, _ratio(sd, weight) * self.radius**2)
+            return scale
+
+        return NoisyScores(
+            np.full(k, sd * self.radius * self.clip),
+            matrix(weights.hessian),
+            matrix(weights.spread),
+            _ratio(sd, weights.inside),
+            np.full((2, len(self.thresholds)), _ratio(sd, weights.tails)),
+            np.full(len(self.norm_edges) + 1, _ratio(sd, weights.norms)),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The noisy answer to a `ScoreRequest`, and the standard deviations of its noise.
-
-    ``score`` and ``gram`` are sums of ``omega s w`` and ``omega w w'`` with
-    ``w = W f`` in units of the radius. Off-diagonal entries of the symmetric
-    matrices have the standard deviation ``sd / sqrt(2)``. Parts that were not
-    asked for are None.
-    """
-
-    score: Floats
-    sd_score: float
-    gram: Floats | None
-    sd_gram: float
-    spread: Floats | None
-    sd_spread: float
-    level: float | None
-    sd_level: float
-    tails: Floats | None
-    sd_tails: float
+def _ratio(sd: float, weight: float) -> float:
+    return sd / weight if weight else math.inf

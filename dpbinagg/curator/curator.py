@@ -26,7 +26,7 @@ from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
 from dpbinagg.privacy import Mechanism
-from dpbinagg.rounds import ScoreRequest, Scores
+from dpbinagg.rounds import NoisyScores, ScoreRequest
 from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
 
 Floats = NDArray[np.float64]
@@ -185,63 +185,37 @@ class Curator:
         matrix[squares, squares] += matrix[0, 0] / 2.0
         return Noisy({"moments": matrix}, {"moments": np.full(matrix.shape, sensitivity / mu)})
 
-    def norms(self, design: Design, edges: Floats, mu: float) -> tuple[Floats, float]:
-        """Noisy counts of records by the squared length of f = (1, z*), and their noise.
-
-        Sensitivity: 1, a record is in one cell. Privacy: mu-GDP.
-        """
-        self._spend("lengths of covariate vectors", mu)
-        exact = self._engine.norm_counts(design, column_scaling(design), edges)
-        noisy = self._privatise(exact.astype(object) * 2**GRID_BITS, 1.0 / GRID, mu)
-        return noisy * GRID, 1.0 / mu
-
-    def scores(self, design: Design, request: ScoreRequest, mu: float) -> Scores:
+    def scores(self, design: Design, request: ScoreRequest, mu: float) -> NoisyScores:
         """One round of residual scores; see `ScoreRequest`.
 
-        Sensitivity: `ScoreRequest.sensitivity` for all parts together, each
+        Sensitivity: `ScoreRequest.sensitivity` for all groups together, each
         multiplied by its weight. Privacy: mu-GDP, given the earlier releases
         that the request depends on (composition is adaptive).
         """
         self._spend("residual scores", mu)
         sums = self._engine.score_sums(design, column_scaling(design), request)
-        unit = request.sensitivity / PRODUCT_GRID
-        sd = request.sensitivity / mu
+        weights, radius = request.weights, request.radius
+        length = request.sensitivity / PRODUCT_GRID
+
+        def noisy(exact: NDArray[np.object_], weight: float) -> Floats:
+            if not weight:
+                return np.zeros(exact.shape)
+            return self._privatise(exact, length / weight, mu) * PRODUCT_GRID
 
         def symmetric(exact: NDArray[np.object_], weight: float) -> Floats:
             matrix = np.zeros(exact.shape)
             upper = np.triu_indices(len(exact), 1)
-            matrix[upper] = self._privatise(exact[upper], unit / (weight * math.sqrt(2.0)), mu)
+            matrix[upper] = noisy(exact[upper], weight * math.sqrt(2.0))
             matrix += matrix.T
-            np.fill_diagonal(matrix, self._privatise(exact.diagonal(), unit / weight, mu))
-            return matrix * PRODUCT_GRID
+            np.fill_diagonal(matrix, noisy(exact.diagonal(), weight))
+            return matrix * radius**2
 
-        score = self._privatise(sums.score, unit, mu) * PRODUCT_GRID
-        gram = spread = tails = None
-        level = None
-        if request.gram_weight:
-            gram = symmetric(sums.gram, request.gram_weight)
-        if request.spread_weight:
-            spread = symmetric(sums.spread, request.spread_weight)
-        if request.level_weight:
-            exact = np.array([sums.level], dtype=object)
-            level = float(self._privatise(exact, unit / request.level_weight, mu)[0] * PRODUCT_GRID)
-        if request.tail_weight:
-            counts = sums.tails.astype(object) * 2**GRID_BITS
-            step = request.sensitivity / (GRID * request.tail_weight)
-            tails = self._privatise(counts, step, mu) * GRID
-        return Scores(
-            score,
-            sd,
-            gram,
-            _over(sd, request.gram_weight),
-            spread,
-            _over(sd, request.spread_weight),
-            level,
-            _over(sd, request.level_weight),
-            tails,
-            _over(sd, request.tail_weight),
+        one = 2 ** (2 * FACTOR_BITS)
+        return NoisyScores(
+            score=noisy(sums.score, 1.0) * (radius * request.clip),
+            hessian=symmetric(sums.hessian, weights.hessian),
+            spread=symmetric(sums.spread, weights.spread),
+            inside=float(noisy(sums.inside, weights.inside)[0]),
+            tails=noisy(sums.tails * one, weights.tails),
+            norms=noisy(sums.norms * one, weights.norms),
         )
-
-
-def _over(sd: float, weight: float) -> float:
-    return sd / weight if weight else math.inf

@@ -20,55 +20,64 @@ from dpbinagg.scaling import ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Sums = NDArray[np.object_]
 ONE = 2.0**FACTOR_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSums:
-    """Sums in units of 2^(-2 FACTOR_BITS); tails are plain counts."""
+    """Sums of all groups of a round.
 
-    score: NDArray[np.object_]
-    gram: NDArray[np.object_]
-    spread: NDArray[np.object_]
-    level: int
-    tails: Integers
+    In units of ``2^(-2 FACTOR_BITS)`` times C R (score), R^2 (matrices) and 1
+    (inside); tails and norms are counts.
+    """
+
+    score: Sums
+    hessian: Sums
+    spread: Sums
+    inside: Sums
+    tails: Sums
+    norms: Sums
 
 
 @dataclass(frozen=True, slots=True)
-class _Factors:
-    """Whole factors of some records, each at most ONE in absolute value."""
+class ScoreFactors:
+    """Factors of each record's contribution; all but the last two are whole."""
 
-    direction: Floats  # sqrt(omega) w / R, (n, q)
-    residual: Floats  # sqrt(omega) s, (n,)
-    spread: Floats  # sqrt(omega (1 - g)) w / R, (n, q)
-    level: Floats  # 1 - g, (n,), in units of 1 / ONE^2
-    signed: Floats  # r, (n,), not whole
+    direction: Floats  # sqrt(omega) w / R, (n, k)
+    residual: Floats  # sqrt(omega) clip(r) / C, (n,)
+    spread: Floats  # sqrt(omega (1 - g)) w / R, (n, k)
+    inside: Floats  # 1 - g, (n,), in units of 1 / ONE^2
+    residuals: Floats  # r, (n,)
+    norm2: Floats  # |w|^2, (n,)
 
 
-def score_factors(f: Floats, y: Floats, request: ScoreRequest) -> _Factors:
-    """The factors of each record's contribution.
+def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreFactors:
+    """Factors of some records.
 
     Parameters
     ----------
-    f : (n, m) array, y : (n,) array
-        Scaled columns and response as whole multiples of 1/ONE; their products
-        with the request's numbers are exact, and sums of squares are taken in
-        the order of the columns, so that all engines agree.
+    f : (n, m) array
+        Whole multiples of 1/ONE. Their products with the request's numbers are
+        exact, and squares are added in the order of the columns, so that all
+        engines agree.
     """
-    w = (f @ request.whitening.T) * (1.0 / (ONE * request.radius))
-    r = (y - f @ request.guess) * (1.0 / ONE)
-    norm2 = np.zeros(len(y))
+    w = (f @ request.whitening.T) * (1.0 / ONE)
+    fitted = (f @ request.coefficients) * (1.0 / ONE)
+    r = (f[:, -1] * (scaling.scale_y / ONE) + scaling.centre_y) - fitted
+    norm2 = np.zeros(len(f))
     for column in w.T:
         norm2 += np.square(column)
-    root = 1.0 / np.sqrt(np.maximum(norm2, 1.0))
-    level = 1.0 - np.minimum(np.square(r / request.level_clip), 1.0)
-    w *= (root * ONE)[:, None]
-    return _Factors(
+    root = ONE / np.sqrt(np.maximum(norm2 * (1.0 / request.radius**2), 1.0))
+    inside = 1.0 - np.minimum(np.square(r * (1.0 / request.spread_clip)), 1.0)
+    w *= (root * (1.0 / request.radius))[:, None]
+    return ScoreFactors(
         np.trunc(w),
-        np.trunc(np.clip(r / request.clip, -1.0, 1.0) * (root * ONE)),
-        np.trunc(w * np.sqrt(level)[:, None]),
-        np.trunc(level * ONE * ONE),
+        np.trunc(np.clip(r * (1.0 / request.clip), -1.0, 1.0) * root),
+        np.trunc(w * np.sqrt(inside)[:, None]),
+        np.trunc(inside * (ONE * ONE)),
         r,
+        norm2,
     )
 
 
@@ -80,56 +89,38 @@ def tail_counts(residuals: Floats, thresholds: Floats) -> Integers:
     return np.bincount(code, minlength=2 * (size + 1)).reshape(2, size + 1)[:, 1:]
 
 
+def norm_counts(norm2: Floats, edges: Floats) -> Integers:
+    """Records by cell of ``|w|^2``, (e + 1,)."""
+    return np.bincount(np.searchsorted(edges, norm2, side="left"), minlength=len(edges) + 1)
+
+
 def score_sums(
     columns: Floats, response: Floats, scaling: ColumnScaling, request: ScoreRequest
 ) -> ScoreSums:
-    """Sums of all parts of a round over the records."""
-    q = len(request.whitening)
+    """Sums of all groups of a round over the records."""
+    k, weights = len(request.whitening), request.weights
+    shapes = (k, (k, k), (k, k), 1, (2, len(request.thresholds)), len(request.norm_edges) + 1)
 
-    def block_sums(block: slice) -> tuple[Integers, Integers, Integers, int, Integers]:
-        score = np.zeros(q, dtype=np.int64)
-        gram = np.zeros((q, q), dtype=np.int64)
-        spread = np.zeros((q, q), dtype=np.int64)
-        tails = np.zeros((2, len(request.thresholds)), dtype=np.int64)
-        level = 0
+    def block_sums(block: slice) -> list[Integers]:
+        sums = [np.zeros(shape, dtype=np.int64) for shape in shapes]
         for rows in chunks(block.stop, start=block.start):
             f = factors(columns[rows], response[rows], scaling)
-            part = score_factors(f[:, :-1], f[:, -1], request)
-            score += (part.direction.T @ part.residual).astype(np.int64)
-            if request.gram_weight:
-                gram += (part.direction.T @ part.direction).astype(np.int64)
-            if request.spread_weight:
-                spread += (part.spread.T @ part.spread).astype(np.int64)
-            level += int(part.level.astype(np.int64).sum())
-            tails += tail_counts(part.signed, request.thresholds)
-        return score, gram, spread, level, tails
+            part = score_factors(f, scaling, request)
+            sums[0] += (part.direction.T @ part.residual).astype(np.int64)
+            if weights.hessian:
+                sums[1] += (part.direction.T @ part.direction).astype(np.int64)
+            if weights.spread:
+                sums[2] += (part.spread.T @ part.spread).astype(np.int64)
+            if weights.inside:
+                sums[3] += part.inside.astype(np.int64).sum()
+            if weights.tails:
+                sums[4] += tail_counts(part.residuals, request.thresholds)
+            if weights.norms:
+                sums[5] += norm_counts(part.norm2, request.norm_edges)
+        return sums
 
-    score, gram, spread = (np.zeros(shape, dtype=object) for shape in (q, (q, q), (q, q)))
-    tails = np.zeros((2, len(request.thresholds)), dtype=np.int64)
-    level = 0
-    for part in map_blocks(len(response), block_sums):
-        score += part[0]
-        gram += part[1]
-        spread += part[2]
-        level += part[3]
-        tails += part[4]
-    return ScoreSums(score, gram, spread, level, tails)
-
-
-def norm_counts(
-    columns: Floats, response: Floats, scaling: ColumnScaling, edges: Floats
-) -> Integers:
-    """Records by ``|f|^2`` between `edges`, the first and last cell open, (len(edges) + 1,)."""
-
-    def block_counts(block: slice) -> Integers:
-        counts = np.zeros(len(edges) + 1, dtype=np.int64)
-        for rows in chunks(block.stop, start=block.start):
-            f = factors(columns[rows], response[rows], scaling)[:, :-1] * (1.0 / ONE)
-            norm2 = np.zeros(len(f))
-            for column in f.T:
-                norm2 += np.square(column)
-            cell = np.searchsorted(edges, norm2, side="left")
-            counts += np.bincount(cell, minlength=len(edges) + 1)
-        return counts
-
-    return sum(map_blocks(len(response), block_counts), np.zeros(len(edges) + 1, dtype=np.int64))
+    totals = [np.zeros(shape, dtype=object) for shape in shapes]
+    for sums in map_blocks(len(response), block_sums):
+        for total, part in zip(totals, sums, strict=True):
+            total += part
+    return ScoreSums(*totals)

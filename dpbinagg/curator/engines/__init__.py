@@ -53,12 +53,6 @@ class Engine(Protocol):
         """Residual scores; see `scores.score_sums`."""
         ...
 
-    def norm_counts(
-        self, design: Design, scaling: ColumnScaling, edges: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Records by ``|f|^2``; see `scores.norm_counts`."""
-        ...
-
 
 def open_engine(data: Any, design: Design, missing: str) -> Engine:
     """The engine for a kind of table."""

@@ -129,9 +129,3 @@ class MemoryEngine:
     ) -> scores.ScoreSums:
         columns, response = self._evaluate(design)
         return scores.score_sums(columns, response, scaling, request)
-
-    def norm_counts(
-        self, design: Design, scaling: ColumnScaling, edges: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        columns, response = self._evaluate(design)
-        return scores.norm_counts(columns, response, scaling, edges)
