@@ -14,8 +14,11 @@ from dpbinagg.boxes import Boxes, Records
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DomainError, ReleaseError
 from dpbinagg.paths import Axis, Paths, equal_axis
+from dpbinagg.prefixes import PrefixTables
 
 MAX_TABLE = 2**22
+FEW = 4096
+"""Codes for which a binary search is faster than tables."""
 
 
 class Locator(Protocol):
@@ -54,13 +57,13 @@ class TreeLocator:
 
     def locate_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bin of every path code."""
-        deepest = int(self.leaf_depth.max())
-        if 2**deepest > min(MAX_TABLE, 16 * len(codes)):
+        if len(codes) <= FEW:
             return np.searchsorted(self._starts, codes, side="right") - 1
-        # The first `deepest` bits decide; look them up.
-        shift = self.paths.depth - deepest
-        table = np.searchsorted(self._starts, np.arange(2**deepest) << shift, side="right") - 1
-        return np.asarray(table[codes >> shift])
+        return self._tables.locate(codes)
+
+    @cached_property
+    def _tables(self) -> PrefixTables:
+        return PrefixTables.of(self._starts, self.paths.depth)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -55,20 +55,16 @@ class BinScaling:
     sensitivity_x: float
 
     @cached_property
-    def reach(self) -> Floats:
-        """Largest scaled deviation of one column in each bin, (K,)."""
-        return np.ones(len(self.unit))
+    def centres(self) -> Floats:
+        """Centres of the columns and of the response, (p + 1, K)."""
+        return np.vstack([self.centre.T, np.full(len(self.centre), self.centre_y)])
 
     @cached_property
-    def centre_by_column(self) -> Floats:
-        """`centre`, one row for each column."""
-        return np.ascontiguousarray(self.centre.T)
-
-    @cached_property
-    def inverse_unit_by_column(self) -> Floats:
-        """``1 / unit``, or 0 where a column is constant; one row for each column."""
-        inverse = np.divide(1.0, self.unit, out=np.zeros_like(self.unit), where=self.unit > 0.0)
-        return np.ascontiguousarray(inverse.T)
+    def inverse_units(self) -> Floats:
+        """``1 / unit`` of the columns and of the response, 0 where constant, (p + 1, K)."""
+        unit = np.vstack([self.unit.T, np.full(len(self.unit), self.unit_y)])
+        inverse: Floats = np.zeros_like(unit)
+        return np.divide(1.0, unit, out=inverse, where=unit > 0.0)
 
 
 def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpbinagg.curator.blocks import CHUNK, chunks, map_blocks
+from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Within a block, sums stay below 2^62; products of factors add up exactly in
-# double precision over a chunk.
+# Sums of contributions stay within 64 bits over a block; products of factors
+# add up exactly in double precision over a chunk.
+assert BLOCK * 2**GRID_BITS < 2**62
 assert CHUNK <= 2 ** (53 - 2 * FACTOR_BITS)
 
 
@@ -29,28 +30,29 @@ def unit_contributions(
     """Scaled deviations ``(z - centre) / unit`` and ``(y - centre_y) / unit_y``.
 
     Every deviation is cut to its half-width, and the columns of a record
-    together to norm `sensitivity_x`: the sensitivity is a property of this
-    function, whatever the bounds of the design say.
+    together to norm `sensitivity_x`; what is not a number counts as 0. The
+    sensitivity is a property of this function, whatever the bounds of the
+    design say.
 
     Returns
     -------
     (p + 1, n) array
         One row for each column, the response last.
     """
-    p = scaling.centre.shape[1]
-    reach = scaling.reach[bins]
+    p = columns.shape[1]
     scaled = np.empty((p + 1, len(bins)))
     norm2 = np.zeros(len(bins))
-    for j in range(p):
-        row = scaled[j]
-        np.subtract(columns[:, j], scaling.centre_by_column[j][bins], out=row)
-        row *= scaling.inverse_unit_by_column[j][bins]
-        np.clip(row, -reach, reach, out=row)
-        norm2 += row * row
+    for j, row in enumerate(scaled):
+        values = columns[:, j] if j < p else response
+        np.subtract(values, np.take(scaling.centres[j], bins), out=row)
+        row *= np.take(scaling.inverse_units[j], bins)
+        np.clip(row, -1.0, 1.0, out=row)
+        if j < p:
+            norm2 += row * row
     limit = scaling.sensitivity_x
-    if norm2.max(initial=0.0) > limit * limit:
-        scaled[:p] *= np.minimum(1.0, limit / np.sqrt(np.maximum(norm2, 1e-300)))
-    np.clip((response - scaling.centre_y) / scaling.unit_y, -1.0, 1.0, out=scaled[p])
+    long = np.flatnonzero(norm2 > limit * limit)
+    if len(long):
+        scaled[:p, long] *= limit / np.sqrt(norm2[long])
     return scaled
 
 
@@ -68,42 +70,76 @@ def bin_sums(
     n_bins, p = scaling.centre.shape
 
     def block_sums(block: slice) -> tuple[Integers, Integers]:
-        part = np.zeros((p + 1, n_bins), dtype=np.int64)
+        whole = np.empty((block.stop - block.start, p + 1), dtype=np.int64)
         for rows in chunks(block.stop, start=block.start):
             scaled = unit_contributions(columns[rows], response[rows], bins[rows], scaling)
             scaled *= 2.0**GRID_BITS
-            # The cast cuts toward zero: it never lengthens a contribution.
-            _add_by_bin(scaled.astype(np.int64), bins[rows], part)
-        return np.bincount(bins[block], minlength=n_bins), part
+            part = whole[rows.start - block.start : rows.stop - block.start]
+            for column, row in zip(part.T, scaled, strict=True):
+                # The cast cuts toward zero: it never lengthens a contribution.
+                column[:] = row
+        return np.bincount(bins[block], minlength=n_bins), sums_by_bin(whole, bins[block], n_bins)
 
     count = np.zeros(n_bins, dtype=np.int64)
-    total = np.zeros((p + 1, n_bins), dtype=object)
+    sums = Accumulator((n_bins, p + 1))
     for counts, part in map_blocks(len(bins), block_sums):
         count += counts
-        total += part
-    return count, total[:p].T, total[p]
+        sums.add(part, 2**GRID_BITS * BLOCK)
+    total = sums.total()
+    return count, total[:, :p], total[:, p]
 
 
-def _add_by_bin(contributions: Integers, bins: Integers, part: Integers) -> None:
-    """Add each row of `contributions`, summed by bin, to a row of `part`."""
+def sums_by_bin(contributions: Integers, bins: Integers, n_bins: int) -> Integers:
+    """Sum the rows of `contributions` that belong to each bin, (K, columns)."""
     n = len(bins)
     indicator = sparse.csc_array(
-        (np.ones(n, dtype=np.int64), bins, np.arange(n + 1)), shape=(part.shape[1], n)
+        (np.ones(n, dtype=np.int64), bins, np.arange(n + 1)), shape=(n_bins, n)
     )
-    for row, into in zip(contributions, part, strict=True):
-        into += indicator @ row
+    return np.asarray(indicator @ contributions)
+
+
+class Accumulator:
+    """Adds arrays of whole numbers without overflow."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._part = np.zeros(shape, dtype=np.int64)
+        self._reach = 0
+        self._total = np.zeros(shape, dtype=object)
+
+    def add(self, part: Integers, reach: int) -> None:
+        """Add `part`, whose entries are at most `reach` in absolute value."""
+        if self._reach + reach >= 2**63:
+            self._total += self._part
+            self._part[...] = 0
+            self._reach = 0
+        self._part += part
+        self._reach += reach
+
+    def total(self) -> NDArray[np.object_]:
+        """The sum so far, of Python integers."""
+        return self._total + self._part.astype(object)
 
 
 def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
-    """f = (1, z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``."""
+    """f = (1, z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``.
+
+    What is not a number counts as 0.
+    """
     one = 2.0**FACTOR_BITS
-    f = np.empty((len(response), scaling.size))
-    f[:, 0] = one
-    index = scaling.varying
-    f[:, 1:-1] = (columns[:, index] - scaling.centre[index]) * (one / scaling.scale[index])
-    f[:, -1] = (response - scaling.centre_y) * (one / scaling.scale_y)
-    np.clip(f, -one, one, out=f)
-    return np.floor(f + 0.5, out=f)
+    f = np.empty((scaling.size, len(response)))
+    f[0] = one
+    for row, j in zip(f[1:], (*scaling.varying, -1), strict=True):
+        values, centre, scale = (
+            (response, scaling.centre_y, scaling.scale_y)
+            if j < 0
+            else (columns[:, j], scaling.centre[j], scaling.scale[j])
+        )
+        np.subtract(values, centre, out=row)
+        row *= one / scale
+        np.clip(row, -one, one, out=row)
+        row += 0.5
+        np.floor(row, out=row)
+    return f.T
 
 
 def moment_sums(columns: Floats, response: Floats, scaling: ColumnScaling) -> NDArray[np.object_]:
@@ -120,7 +156,7 @@ def moment_sums(columns: Floats, response: Floats, scaling: ColumnScaling) -> ND
             part += (f.T @ f).astype(np.int64)
         return part
 
-    total = np.zeros((scaling.size, scaling.size), dtype=object)
+    sums = Accumulator((scaling.size, scaling.size))
     for part in map_blocks(len(response), block_sums):
-        total += part
-    return total
+        sums.add(part, 2 ** (2 * FACTOR_BITS) * BLOCK)
+    return sums.total()
