@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict, replace
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation, per_record_mu
+from dpbinagg.analyst.fit import released_moments
+from dpbinagg.analyst.refine import plan_round, round_mus, start, update
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import BudgetError, DomainError
@@ -208,7 +211,8 @@ def allocate(settings: Settings, design: Design) -> Allocation:
             "partition='privtree' needs a partition share in the budget; "
             "give it one, or use partition='grid'"
         )
-    budget = budget.without("scores")
+    if not budget.moments and budget.scores:
+        budget = budget.without("scores")
     allocation = budget.split(per_record_mu(settings.mu, settings.neighbours))  # type: ignore[arg-type]
     for name, part in allocation.as_dict().items():
         if part and not LEAST_MU <= part <= LARGEST_MU:
@@ -255,17 +259,46 @@ def conduct(
         parts.append(curator.moments(design, allocation.moments))
     statistics = {key: value for part in parts for key, value in part.statistics.items()}
     scales = {key: value for part in parts for key, value in part.noise_scales.items()}
-    factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)  # type: ignore[arg-type]
-    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.mechanisms)
-    return Release(
+    release = Release(
         design,
         declared,
         partition,
         allocation,
         settings.calibration,
-        Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu),
+        privacy_of(curator, settings),
         statistics,
         scales,
+    )
+    return refine(curator, release, settings) if allocation.scores else release
+
+
+def privacy_of(curator: Curator, settings: Settings) -> Privacy:
+    """What the curator has released so far, under the caller's neighbouring relation."""
+    factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)  # type: ignore[arg-type]
+    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.mechanisms)
+    return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu)
+
+
+def refine(curator: Curator, release: Release, settings: Settings) -> Release:
+    """Rounds of residual scores: the analyst asks, the curator answers.
+
+    The requests are functions of what was released before, hence public.
+    """
+    moments = released_moments(release)
+    assert moments is not None
+    state = start(moments)
+    answers, scales = [], []
+    for mu in round_mus(release.allocation.scores):
+        request = plan_round(state, mu)
+        answer = curator.scores(release.design, request, mu)
+        state = update(state, request, answer, mu)
+        answers.append(asdict(answer))
+        scales.append(asdict(request.noise_scales(mu)))
+    return replace(
+        release,
+        privacy=privacy_of(curator, settings),
+        statistics={**release.statistics, "scores": answers},
+        noise_scales={**release.noise_scales, "scores": scales},
     )
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
+from dpbinagg.analyst.covariance import noise_of_product
+from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.moments import from_moments
+from dpbinagg.analyst.refine import State, plan_round, round_mus, start, update
+from dpbinagg.analyst.refined import finish
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
+from dpbinagg.formula import Design, linear_map
 from dpbinagg.release import Release
+from dpbinagg.rounds import NoisyScores
 
 
 def released_bins(release: Release) -> Bins | None:
@@ -47,11 +55,26 @@ def released_moments(release: Release) -> Moments | None:
     )
 
 
-def estimates(release: Release, cov_type: str = "sandwich") -> dict[str, Estimate]:
-    """Every estimate that the components of the release allow, by name."""
+def estimates(
+    release: Release, design: Design | None = None, cov_type: str = "sandwich"
+) -> dict[str, Estimate]:
+    """Every estimate that the components of the release allow, by name.
+
+    Parameters
+    ----------
+    release : Release
+    design : Design, optional
+        A smaller model, whose columns are combinations of released ones; the
+        release's own by default.
+    cov_type : {"sandwich", "model"}
+        Covariance of the estimate from bins.
+    """
+    columns = None if design is None or design is release.design else sub_model(release, design)
     found: dict[str, Estimate] = {}
-    bins = released_bins(release)
-    moments = released_moments(release)
+    bins, moments = released_bins(release), released_moments(release)
+    if columns is not None:
+        bins = None if bins is None else bins_of(bins, columns)
+        moments = None if moments is None else moments_of(moments, columns)
     if bins is not None:
         found["naive"] = bin_estimators.naive(bins)
         found["corrected"] = bin_estimators.corrected(bins, cov_type=cov_type)
@@ -60,9 +83,87 @@ def estimates(release: Release, cov_type: str = "sandwich") -> dict[str, Estimat
     if moments is not None:
         found["moments"] = from_moments(moments)
         found["combined"] = (
-            combined(found["corrected"], found["moments"]) if bins is not None else found["moments"]
+            combined(found["corrected"], found["moments"])
+            if bins is not None
+            else replace(found["moments"], name="combined")
         )
+    if "scores" in release.statistics:
+        full = finish(replay(release))
+        found["refined"] = full if columns is None else projected(full, release, columns)
     return found
+
+
+def replay(release: Release) -> State:
+    """Where the released rounds of scores lead."""
+    moments = released_moments(release)
+    assert moments is not None
+    state = start(moments)
+    rounds = release.statistics["scores"]
+    for mu, answer in zip(round_mus(release.allocation.scores), rounds, strict=True):
+        state = update(state, plan_round(state, mu), NoisyScores(**answer), mu)
+    return state
+
+
+def sub_model(release: Release, design: Design) -> Array:
+    """The columns of a smaller model as combinations of released ones, (p, p_sub)."""
+    return np.asarray(linear_map(release.design, design))
+
+
+def bins_of(bins: Bins, columns: Array) -> Bins | None:
+    """The bins of a smaller model; None where its columns mix released ones.
+
+    Noise is independent from column to column only where every column of the
+    smaller model is a multiple of a released one, plus public constants.
+    """
+    noisy = np.any(bins.sd_x > 0.0, axis=0)
+    if np.any(np.count_nonzero(columns[noisy], axis=0) > 1) or np.any(
+        np.count_nonzero(columns[noisy], axis=1) > 1
+    ):
+        return None
+    return replace(
+        bins,
+        sum_x=bins.sum_x @ columns,
+        centre=bins.centre @ columns,
+        sd_x=bins.sd_x @ np.abs(columns),
+        half_width=bins.half_width @ np.abs(columns),
+    )
+
+
+def moments_of(moments: Moments, columns: Array) -> Moments:
+    """The moments of a smaller model."""
+    return replace(moments, design_map=moments.design_map @ columns)
+
+
+def projected(full: Estimate, release: Release, columns: Array) -> Estimate:
+    """The smaller model that the refined estimate implies.
+
+    Least squares on columns ``Z L`` has the coefficients
+    ``b_s = (L'AL)^-1 L'A b`` with ``A = Z'Z``. To the privacy noise of b comes
+    that of A, which acts on what the smaller model leaves out, ``d = b - L b_s``:
+    ``(L'AL)^-1 L' E_A d``. The error variance grows by ``d'A d / n``.
+    """
+    moments = released_moments(release)
+    assert moments is not None
+    assert full.noise_cov is not None
+    gram = moments.gram
+    bread, _ = inverse_psd(symmetric(columns.T @ gram @ columns), 1e-12)
+    projection = bread @ columns.T @ gram
+    params = projection @ full.params
+    left_out = full.params - columns @ params
+    v = moments.design_map @ left_out
+    noise_gram = noise_of_product(moments.sd, moments.centring, np.outer(v, v))
+    inner = moments.design_map @ columns @ bread
+    noise = symmetric(projection @ full.noise_cov @ projection.T + inner.T @ noise_gram @ inner)
+    scale = full.scale + max(float(left_out @ gram @ left_out), 0.0) / full.nobs
+    sampling = projection @ (full.cov - full.noise_cov) @ projection.T * (scale / full.scale)
+    return replace(
+        full,
+        params=params,
+        cov=symmetric(sampling + noise),
+        noise_cov=noise,
+        scale=scale,
+        df_resid=max(full.nobs - len(params), 1.0),
+    )
 
 
 def total(release: Release) -> float:
@@ -70,6 +171,3 @@ def total(release: Release) -> float:
     if "moments" in release.statistics:
         return float(release.statistics["moments"][0, 0])
     return float(np.sum(release.statistics["count"]))
-
-
-__all__ = ["Array", "estimates", "released_bins", "released_moments", "total"]

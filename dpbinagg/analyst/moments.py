@@ -30,9 +30,9 @@ LEAST_SCALE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Orthonormal basis Q of the span of the design map, ``T = Q back^+``.
+    """Orthonormal basis Q of the span of the design map, ``T = Q forth``.
 
-    ``params = back @ coordinates``; `lost` directions of the parameters do not
+    ``params = back @ coordinates``, ``coordinates = forth @ params``; `lost` directions of the parameters do not
     appear in any column (exact public collinearity) and are set to zero.
     """
 
@@ -43,14 +43,22 @@ class Basis:
 
 
 def basis(design_map: Array) -> Basis:
-    """Return the basis of the span of `design_map` by singular values."""
+    """Return the basis of the span of `design_map`.
+
+    Coordinates of f themselves where the columns span all those they use (any model with
+    an intercept), else the left singular vectors.
+    """
     size = np.linalg.norm(design_map, axis=0)
     size = np.where(size > 0, size, 1.0)
     u, s, vt = np.linalg.svd(design_map / size, full_matrices=False)
     keep = s > 1e-10 * s[0]
-    back = (vt[keep].T / s[keep]) / size[:, None]
-    forth = (s[keep, None] * vt[keep]) * size
-    return Basis(u[:, keep], back, forth, int(np.sum(~keep)))
+    used = np.flatnonzero(np.any(design_map != 0, axis=1))
+    q = u[:, keep]
+    if used.size == q.shape[1]:
+        q = np.eye(design_map.shape[0])[:, used]
+    forth = q.T @ design_map
+    back = np.linalg.pinv(forth / size, rcond=1e-11) / size[:, None]
+    return Basis(q, back, forth, int(np.sum(~keep)))
 
 
 def noise_edge(moments: Moments, q: Array) -> float:

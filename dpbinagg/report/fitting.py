@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import signature
-from typing import Any
 
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
@@ -47,14 +45,7 @@ def family_of(release: Release, design: Design, cov_type: str | None) -> dict[st
 
     if cov_type is not None and cov_type not in COV_TYPES:
         raise ReleaseError(f"cov_type must be 'sandwich' or 'model', got {cov_type!r}")
-    estimates: Any = fit.estimates
-    if "design" in signature(estimates).parameters:
-        family: dict[str, Estimate] = estimates(release, design, cov_type or COV_TYPES[0])
-    elif design is release.design:
-        family = estimates(release, cov_type or COV_TYPES[0])
-    else:
-        raise NotImplementedError("smaller models cannot be fitted yet")
-    return family
+    return fit.estimates(release, design, cov_type or COV_TYPES[0])
 
 
 def choose(

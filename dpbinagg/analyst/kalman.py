@@ -1,0 +1,77 @@
+"""Linear updates with a noisy matrix, and how noise moves under a change of basis."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.types import Array
+
+SWEEPS = 3
+"""Passes of `update`; the second moment of what is estimated settles in two."""
+
+
+def matrix_noise(variance: Array, second: Array) -> Array:
+    """``E[E P E]`` for a symmetric noise matrix E with independent entries.
+
+    Entries (i, j), i <= j, have variance ``variance_ij``; P = `second`::
+
+        (i != j)  variance_ij P_ij        (i = j)  sum_k variance_ik P_kk
+    """
+    cov = variance * second
+    np.fill_diagonal(cov, variance @ np.diag(second))
+    return np.asarray(cov)
+
+
+def transformed_variance(variance: Array, m: Array) -> Array:
+    """Variances of the entries of ``M E M'`` (cross terms off the diagonal left out)."""
+    square = m * m
+    moved = square @ variance @ square.T
+    diagonal = 2.0 * np.diag(moved) - (square * square) @ np.diag(variance)
+    np.fill_diagonal(moved, diagonal)
+    return np.asarray(moved)
+
+
+def spectral_level(variance: Array) -> float:
+    """``|E[E^2]|^(1/2)``, half the edge of the spectrum of the noise matrix E."""
+    level = np.linalg.eigvalsh(matrix_noise(variance, np.eye(variance.shape[0])))[-1]
+    return float(np.sqrt(max(level, 0.0)))
+
+
+def raise_eigenvalues(matrix: Array, floor: float) -> Array:
+    """Raise the eigenvalues of a symmetric matrix to `floor`."""
+    values, vectors = np.linalg.eigh(symmetric(matrix))
+    return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+def inverse_root(matrix: Array) -> Array:
+    """Symmetric ``M^(-1/2)`` of a positive definite matrix."""
+    values, vectors = np.linalg.eigh(symmetric(matrix))
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+def update(
+    prior: Array, gram: Array, gram_variance: Array, score: Array, score_cov: Array
+) -> tuple[Array, Array]:
+    """Estimate eta from ``score = A eta + noise``, A known as ``gram`` up to noise.
+
+    With prior covariance N and R = Cov(score noise) + E[E eta eta' E]::
+
+        K = N A'(A N A' + R)^-1,  eta = K score,
+        N <- (I - K A) N (I - K A)' + K R K'
+
+    R depends on the second moment of eta, which is iterated from N.
+    """
+    size = score.size
+    second = prior
+    eta, posterior = np.zeros(size), prior
+    for _ in range(SWEEPS):
+        noise = score_cov + matrix_noise(gram_variance, second)
+        middle = symmetric(gram @ prior @ gram.T + noise)
+        gain = linalg.solve(middle, gram @ prior, assume_a="pos").T
+        eta = gain @ score
+        left = np.eye(size) - gain @ gram
+        posterior = symmetric(left @ prior @ left.T + gain @ noise @ gain.T)
+        second = np.outer(eta, eta) + posterior
+    return eta, posterior
