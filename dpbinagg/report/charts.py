@@ -1,0 +1,350 @@
+"""Small pictures as SVG, drawn without matplotlib; colours come from the page's style."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbinagg.report.margins import Margin
+from dpbinagg.report.markup import Markup, el, join, number
+from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
+from dpbinagg.report.tables import significant
+
+LETTER = 6.4
+"""Width of a letter at the size that the style gives axis text."""
+
+LEVELS = 9
+"""Shades of the densities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A straight line from values to coordinates."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        span = self.high - self.low
+        return self.start + (self.end - self.start) * (value - self.low) / (span or 1.0)
+
+
+def ticks(low: float, high: float, most: int = 5, integer: bool = False) -> list[float]:
+    """Round numbers between `low` and `high`, at most about `most` of them."""
+    span = high - low
+    if not (span > 0.0 and math.isfinite(span)):
+        return [low]
+    raw = span / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= raw * 0.999)
+    if integer:
+        step = max(step, 1.0)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]
+
+
+def svg(width: float, height: float, title: str, text: str, *children: Markup) -> Markup:
+    """A picture with a title and a description for those who do not see it."""
+    return el(
+        "svg",
+        el("title", title),
+        el("desc", text),
+        *children,
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img",
+        class_="chart",
+    )
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:
+    return el("text", words, x=x, y=y, text_anchor=anchor, class_=class_)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    return el("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def _rect(x: float, y: float, width: float, height: float, class_: str, title: str = "") -> Markup:
+    inner = [el("title", title)] if title else []
+    return el("rect", inner, x=x, y=y, width=width, height=height, class_=class_)
+
+
+def shorten(words: str, room: float) -> str:
+    """`words`, cut with an ellipsis where they need more than `room`."""
+    most = max(int(room / LETTER), 2)
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def _marks(axis: Axis, scale: Scale) -> list[tuple[float, str]]:
+    """Coordinates and words of an axis."""
+    if axis.labels is not None:
+        return [(scale(x), label) for x, label in zip(axis.centres, axis.labels, strict=True)]
+    values = ticks(float(axis.edges[0]), float(axis.edges[-1]), 5, axis.integer)
+    return [(scale(value), significant(value)) for value in values]
+
+
+def _below(axis: Axis, scale: Scale, y: float) -> list[Markup]:
+    """Words under a picture."""
+    marks = _marks(axis, scale)
+    room = abs(scale.end - scale.start) / max(len(marks), 1) - 4.0
+    short = [shorten(word, room) if axis.labels else word for _, word in marks]
+    return [_text(x, y, word, "middle") for (x, _), word in zip(marks, short, strict=True)]
+
+
+def coefficient_chart(shown: Coefficients) -> Markup:
+    """One row for each coefficient: its name, then one interval below the other."""
+    width, pad, top = 400.0, 12.0, 6.0
+    row = 26.0 + 13.0 * len(shown.series)
+    ends = np.array([[series.low, series.high] for series in shown.series])
+    ends = ends[np.isfinite(ends)]
+    low, high = (min(0.0, ends.min()), max(0.0, ends.max())) if ends.size else (0.0, 1.0)
+    spare = 0.03 * (high - low or 1.0)
+    scale = Scale(low - spare, high + spare, pad, width - pad)
+    bottom = top + row * len(shown.names)
+    parts = []
+    for value in ticks(scale.low, scale.high):
+        parts.append(
+            _line(scale(value), top, scale(value), bottom, "zero" if value == 0 else "grid")
+        )
+        parts.append(_text(scale(value), bottom + 16.0, significant(value), "middle"))
+    for place, name in enumerate(shown.names):
+        y = top + row * place
+        parts.append(_text(pad, y + 14.0, shorten(name, width - 2 * pad), class_="name"))
+        for i, series in enumerate(shown.series):
+            kind = "naive" if series.name == "naive" else "private"
+            ends = (float(side[place]) for side in (series.estimate, series.low, series.high))
+            parts.append(interval_mark(scale, y + 25.0 + 13.0 * i, *ends, kind=kind))
+    text = "; ".join(
+        f"{name}: " + ", ".join(_spoken(series, place) for series in shown.series)
+        for place, name in enumerate(shown.names)
+    )
+    title = f"Coefficients with {100 * shown.level:g}% intervals"
+    return svg(width, bottom + 24.0, title, text, *parts)
+
+
+def _spoken(series: Series, place: int) -> str:
+    values = (series.estimate[place], series.low[place], series.high[place])
+    middle, low, high = (significant(float(value), 3) for value in values)
+    return f"{series.name} {middle} ({low} to {high})"
+
+
+def interval_mark(
+    scale: Scale, y: float, middle: float, low: float, high: float, kind: str
+) -> Markup:
+    """An interval with its middle: a dot, or an open square for what is naive."""
+    if not all(map(math.isfinite, (middle, low, high))):
+        return Markup("")
+    x = scale(middle)
+    mark = (
+        el("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_="mark")
+        if kind == "naive"
+        else el("circle", cx=x, cy=y, r=4, class_="mark")
+    )
+    tip = f"{kind}: {significant(middle)} ({significant(low)} to {significant(high)})"
+    return el("g", el("title", tip), _line(scale(low), y, scale(high), y, "bar"), mark, class_=kind)
+
+
+def density_chart(shown: Density) -> Markup:
+    """Bins over two variables, shaded by the noisy count per area."""
+    width, height, left, top, right = 300.0, 262.0, 46.0, 20.0, 8.0
+    if shown.y.labels is not None:
+        longest = max(len(label) for label in shown.y.labels)
+        left = min(12.0 + LETTER * longest, 92.0)
+    bottom = 200.0
+    x = Scale(float(shown.x.edges[0]), float(shown.x.edges[-1]), left, width - right)
+    y = Scale(float(shown.y.edges[0]), float(shown.y.edges[-1]), bottom, top)
+    most = float(shown.values.max()) if shown.values.size else 0.0
+    shades = np.sqrt(shown.values / (most or 1.0)) * LEVELS
+    shades = np.clip(np.ceil(shades) - 1, 0, LEVELS - 1).astype(int)
+    cells = [""] * LEVELS
+    xs = [x(float(edge)) for edge in shown.x.edges]
+    ys = [y(float(edge)) for edge in shown.y.edges]
+    for i in range(shades.shape[0]):
+        for j in range(shades.shape[1]):
+            cells[shades[i, j]] += (
+                f"M{number(xs[i])} {number(ys[j])}H{number(xs[i + 1])}"
+                f"V{number(ys[j + 1])}H{number(xs[i])}Z"
+            )
+    edges = " edged" if max(shades.shape) <= 40 else ""
+    parts = [el("path", d=d, class_=f"q{k}{edges}") for k, d in enumerate(cells) if d]
+    parts += _below(shown.x, x, bottom + 15.0)
+    parts.append(_text((left + width - right) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
+    parts += [
+        _text(left - 5.0, at + 4.0, shorten(word, left - 6.0), "end")
+        for at, word in _marks(shown.y, y)
+    ]
+    parts.append(_text(left, 13.0, shorten(shown.y.name, width - left), class_="name"))
+    parts.append(_key(left, bottom + 42.0, most))
+    text = f"Noisy counts per unit of area, from 0 to {significant(most, 3)}."
+    return svg(width, height, f"Bins over {shown.x.name} and {shown.y.name}", text, *parts)
+
+
+def _key(x: float, y: float, most: float) -> Markup:
+    boxes = [_rect(x + 12.0 + 11.0 * k, y, 11.0, 9.0, f"q{k}") for k in range(LEVELS)]
+    after = x + 16.0 + 11.0 * LEVELS
+    return join(
+        [_text(x, y + 9.0, "0"), *boxes, _text(after, y + 9.0, f"{significant(most, 3)} per unit")]
+    )
+
+
+def means_chart(shown: Means) -> Markup:
+    """Noisy means of the response over one variable, and the fitted ones."""
+    width, height, left, top, bottom = 300.0, 222.0, 46.0, 20.0, 180.0
+    values = [shown.mean - shown.half, shown.mean + shown.half]
+    if shown.fitted is not None:
+        values.append(shown.fitted)
+    found = np.concatenate(values)
+    found = found[np.isfinite(found)]
+    low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
+    spare = 0.06 * (high - low or 1.0)
+    x = Scale(float(shown.x.edges[0]), float(shown.x.edges[-1]), left, width - 8.0)
+    y = Scale(low - spare, high + spare, bottom, top)
+    parts = []
+    for value in ticks(y.low, y.high, 4):
+        parts.append(_line(left, y(value), width - 8.0, y(value), "grid"))
+        parts.append(_text(left - 5.0, y(value) + 4.0, significant(value), "end"))
+    for i, (mean, half) in enumerate(zip(shown.mean, shown.half, strict=True)):
+        if math.isfinite(mean) and math.isfinite(half):
+            parts.append(_mean(shown, i, x, y))
+    parts += _below(shown.x, x, bottom + 15.0)
+    parts.append(_text((left + width) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
+    parts.append(_text(left, 13.0, shorten(f"mean of {shown.response}", width - left)))
+    text = f"Means of {shown.response} over {shown.x.name} with 95% intervals for the noise."
+    return svg(width, height, f"{shown.response} by {shown.x.name}", text, *parts)
+
+
+def _mean(shown: Means, i: int, x: Scale, y: Scale) -> Markup:
+    mean, half = float(shown.mean[i]), float(shown.half[i])
+    start, end = x(float(shown.x.edges[i])), x(float(shown.x.edges[i + 1]))
+    middle = (start + end) / 2.0
+    parts = [
+        el("title", f"mean {significant(mean)}, noise ±{significant(half, 2)}"),
+        _line(middle, y(mean - half), middle, y(mean + half), "bar"),
+    ]
+    if not shown.x.categorical:
+        parts.append(_line(start, y(mean), end, y(mean), "bar"))
+    parts.append(el("circle", cx=middle, cy=y(mean), r=3.2, class_="mark"))
+    group = el("g", *parts, class_="private")
+    if shown.fitted is None or not math.isfinite(shown.fitted[i]):
+        return group
+    at = y(float(shown.fitted[i]))
+    diamond = f"M{number(middle)} {number(at - 5)}l5 5l-5 5l-5 -5Z"
+    return join([group, el("g", el("path", d=diamond, class_="mark"), class_="naive")])
+
+
+def margin_chart(shown: Margin) -> Markup:
+    """Synthetic records as bars, what was released as line and band."""
+    width, height, left, right, top, bottom = 300.0, 182.0, 8.0, 292.0, 22.0, 158.0
+    tallest = [float(shown.synthetic.max(initial=0.0))]
+    if shown.released is not None and shown.half is not None:
+        tallest.append(float((shown.released + shown.half).max()))
+    x = Scale(float(shown.fine_edges[0]), float(shown.fine_edges[-1]), left, right)
+    y = Scale(0.0, max(tallest) * 1.05 or 1.0, bottom, top)
+    parts = [_text(left, 13.0, shorten(shown.name, width - 16.0), class_="name")]
+    parts += _bars(shown, x, y)
+    if shown.labels is None:
+        parts += _step(shown, x, y)
+    else:
+        parts += _points(shown, x, y)
+    if shown.mean is not None:
+        value, half = shown.mean
+        start, end = x(value - half), x(value + half)
+        parts.append(_rect(start, top, max(end - start, 0.5), bottom - top, "band"))
+        parts.append(_line(x(value), top, x(value), bottom, "released"))
+    parts.append(_line(left, bottom, right, bottom, "axis"))
+    axis = Axis(shown.name, shown.fine_edges, shown.labels, np.empty((0, 0)))
+    parts += _below(axis, x, bottom + 15.0)
+    return svg(width, height, f"{shown.name}: synthetic and released", _margin_text(shown), *parts)
+
+
+def _margin_text(shown: Margin) -> str:
+    if shown.mean is not None:
+        return (
+            f"Released mean {significant(shown.mean[0])}, noise ±{significant(shown.mean[1], 2)}."
+        )
+    if shown.labels is None or shown.released is None:
+        return "Histogram of the synthetic records against the shares from noisy bin counts."
+    pairs = zip(shown.labels, shown.released, shown.synthetic, strict=True)
+    return "; ".join(f"{label}: released {a:.0%}, synthetic {b:.0%}" for label, a, b in pairs)
+
+
+def _bars(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
+    gap = 0.1 if shown.labels is not None else 0.0
+    bars = []
+    for i, value in enumerate(shown.synthetic):
+        low, high = shown.fine_edges[i], shown.fine_edges[i + 1]
+        start, end = x(float(low + gap * (high - low))), x(float(high - gap * (high - low)))
+        share = float(value * (high - low))
+        where = (
+            shown.labels[i]
+            if shown.labels is not None
+            else f"{significant(float(low))} to {significant(float(high))}"
+        )
+        top = y(float(value))
+        tip = f"{where}: {share:.1%} of synthetic records"
+        bars.append(_rect(start, top, end - start, y(0.0) - top, "synthetic", tip))
+    return bars
+
+
+def _step(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
+    if shown.released is None or shown.half is None:
+        return []
+    low, high = shown.released - shown.half, shown.released + shown.half
+    across = [x(float(edge)) for edge in np.repeat(shown.edges, 2)[1:-1]]
+
+    def path(values: Floats) -> list[str]:
+        heights = [y(max(float(value), 0.0)) for value in np.repeat(values, 2)]
+        return [f"{number(a)} {number(b)}" for a, b in zip(across, heights, strict=True)]
+
+    band = "M" + "L".join([*path(high), *path(low)[::-1]]) + "Z"
+    line = "M" + "L".join(path(shown.released))
+    return [el("path", d=band, class_="band"), el("path", d=line, class_="released")]
+
+
+def _points(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
+    if shown.released is None or shown.half is None:
+        return []
+    parts = []
+    for i, (value, half) in enumerate(zip(shown.released, shown.half, strict=True)):
+        at = x(i + 0.5)
+        low, high = y(max(float(value - half), 0.0)), y(max(float(value + half), 0.0))
+        parts.append(_line(at, low, at, high, "released"))
+        parts.append(el("circle", cx=at, cy=y(max(float(value), 0.0)), r=3.5, class_="dot"))
+    return parts
+
+
+def curve_chart(
+    points: Sequence[tuple[float, float]], at: tuple[float, float]
+) -> tuple[Markup, list[tuple[float, float]]]:
+    """The curve of epsilon over log10 delta, and the coordinates of its points.
+
+    `at` is the point where the marker stands.
+    """
+    width, height, left, right, top, bottom = 400.0, 262.0, 50.0, 390.0, 24.0, 214.0
+    most = max(epsilon for _, epsilon in points)
+    x = Scale(0.0, most * 1.03 or 1.0, left, right)
+    y = Scale(min(exponent for exponent, _ in points), 0.0, bottom, top)
+    parts = [_text(8.0, 13.0, "delta")]
+    for value in ticks(0.0, x.high, 6):
+        parts.append(_line(x(value), top, x(value), bottom, "grid"))
+        parts.append(_text(x(value), bottom + 16.0, significant(value), "middle"))
+    for exponent in range(int(y.low), 1, 2):
+        parts.append(_line(left, y(exponent), right, y(exponent), "grid"))
+        word = "1" if exponent == 0 else f"1e{exponent}"
+        parts.append(_text(left - 6.0, y(exponent) + 4.0, word, "end"))
+    parts.append(_text((left + right) / 2.0, bottom + 36.0, "epsilon", "middle"))
+    places = [(x(epsilon), y(exponent)) for exponent, epsilon in points]
+    d = "M" + "L".join(f"{number(a)} {number(b)}" for a, b in places)
+    parts.append(el("path", d=d, class_="curve"))
+    a, b = x(at[1]), y(at[0])
+    cross = f"M{number(a)} {number(bottom)}V{number(b)}H{number(left)}"
+    parts.append(el("path", d=cross, class_="cross", id="cross"))
+    parts.append(el("circle", cx=a, cy=b, r=6, class_="spot", id="spot"))
+    text = "; ".join(f"delta 1e{e:.0f}: epsilon {v:.3g}" for e, v in points if e == round(e))
+    return svg(width, height, "Epsilon and delta of this release", text, *parts), places

@@ -1,0 +1,38 @@
+(function () {
+  "use strict";
+  var box = document.getElementById("curve");
+  var points = JSON.parse(box.dataset.points);
+  var chart = box.querySelector("svg");
+  var spot = document.getElementById("spot");
+  var cross = document.getElementById("cross");
+  var slider = document.getElementById("delta");
+  var words = document.getElementById("reading");
+  var frame = cross.getAttribute("d").match(/^M[\d.]+ ([\d.]+)V[\d.]+H([\d.]+)$/);
+
+  function show(i) {
+    var p = points[i];
+    spot.setAttribute("cx", p[2]);
+    spot.setAttribute("cy", p[3]);
+    cross.setAttribute("d", "M" + p[2] + " " + frame[1] + "V" + p[3] + "H" + frame[2]);
+    words.textContent = "At delta = " + p[0] + ", epsilon = " + p[1] + ".";
+    slider.setAttribute("aria-valuetext", "delta " + p[0] + ", epsilon " + p[1]);
+    slider.value = i;
+  }
+
+  function nearest(event) {
+    var area = chart.getBoundingClientRect();
+    var x = (event.clientX - area.left) * chart.viewBox.baseVal.width / area.width;
+    var best = 0;
+    points.forEach(function (p, i) {
+      if (Math.abs(p[2] - x) < Math.abs(points[best][2] - x)) best = i;
+    });
+    return best;
+  }
+
+  document.getElementById("control").hidden = false;
+  slider.addEventListener("input", function () { show(Number(slider.value)); });
+  chart.addEventListener("pointermove", function (event) {
+    if (event.pointerType === "mouse" || event.pressure > 0) show(nearest(event));
+  });
+  chart.addEventListener("pointerdown", function (event) { show(nearest(event)); });
+})();

@@ -1,0 +1,147 @@
+"""The report: one HTML page that needs nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbinagg import __version__
+from dpbinagg.errors import ReleaseError
+from dpbinagg.report import palette, sections, words
+from dpbinagg.report.markup import Markup, el
+
+if TYPE_CHECKING:
+    from dpbinagg.report.results import DPResults
+
+MOST_ROWS = 20_000
+"""Synthetic records that a page carries, unless more are asked for."""
+
+CONTENTS = (
+    ("table", "Table"),
+    ("coefficients", "Coefficients"),
+    ("bins", "Bins"),
+    ("synthetic", "Synthetic records"),
+    ("privacy", "Privacy"),
+    ("notes", "Ranges and notes"),
+    ("cite", "Cite"),
+    ("downloads", "Downloads"),
+)
+
+
+def report(
+    results: DPResults,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    size: int | None = None,
+    rng: Any = None,
+) -> Path:
+    """Write one self-contained HTML page.
+
+    The page holds the table, the pictures, the privacy statement and the synthetic
+    records for download. It asks nothing of the network, and its own policy forbids
+    it to. It needs no matplotlib.
+
+    Parameters
+    ----------
+    results : DPResults
+    path : path
+        Where to write; the folder must exist.
+    title : str, optional
+        The headline.
+    size : int, optional
+        Number of synthetic records; the noisy number of records by default, at most
+        20,000.
+    rng : None, seed or Generator
+        For the synthetic records.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+    """
+    target = Path(path)
+    if target.is_dir() or not target.parent.is_dir():
+        what = "is a folder" if target.is_dir() else "lies in a folder that does not exist"
+        raise ReleaseError(f"path must name a file to write, but {str(target)!r} {what}")
+    target.write_text(render(results, title=title, size=size, rng=rng), encoding="utf-8")
+    return target
+
+
+def render(
+    results: DPResults, *, title: str | None = None, size: int | None = None, rng: Any = None
+) -> str:
+    """The page as text."""
+    if size is None:
+        least = len(results.design.column_names) + 2
+        size = int(min(max(round(results.nobs), least), MOST_ROWS))
+    frame = results.synthesize(size=size, rng=rng)
+    parts = [
+        sections.regression(results),
+        sections.coefficients(results),
+        sections.bins(results),
+        sections.synthetic_data(results, frame),
+        sections.privacy(results),
+        sections.ranges(results),
+        sections.cite(results),
+        sections.files(results, frame),
+    ]
+    shown = [entry for entry, part in zip(CONTENTS, parts, strict=True) if part]
+    links = [el("li", el("a", name, href=f"#{key}")) for key, name in shown]
+    body = el(
+        "body",
+        sections.top(results, title),
+        el(
+            "main",
+            el("nav", el("ul", links), aria_label="Contents"),
+            parts,
+        ),
+        el("footer", el("p", f"Made with dpbinagg {__version__}.", class_="soft")),
+        _inline("script", _asset("page.js")),
+    )
+    page = el("html", _head(title or words.headline(results)), body, lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def _head(title: str) -> Markup:
+    style, script = _asset("page.css") + _shades(), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="generator", content=f"dpbinagg {__version__}"),
+        el("link", rel="icon", href="data:,"),
+        el("title", title),
+        _inline("style", style),
+    )
+
+
+def _asset(name: str) -> str:
+    return files("dpbinagg.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _inline(tag: str, text: str) -> Markup:
+    return Markup(f"<{tag}>{text}</{tag}>")
+
+
+def _digest(text: str) -> str:
+    """The hash by which the page's policy allows its own style and script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _shades() -> str:
+    """Style of the densities, on light and dark ground."""
+
+    def rules(colours: tuple[str, ...]) -> str:
+        return "".join(f".q{k}{{fill:{colour}}}" for k, colour in enumerate(colours))
+
+    dark = f"@media screen and (prefers-color-scheme: dark){{{rules(palette.SEQUENTIAL_DARK)}}}"
+    return f"{rules(palette.SEQUENTIAL)}\n{dark}\n"
