@@ -18,7 +18,7 @@ import patsy
 
 from dpbinagg.boxes import Boxes
 from dpbinagg.domain import Domain
-from dpbinagg.formula import build_design, design
+from dpbinagg.formula import build, build_design
 
 RESULTS = Path(__file__).parent / "results"
 REGIONS = ["north", "south", "east", "west"]
@@ -104,7 +104,7 @@ def random_table(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[s
 
 def fresh_build() -> object:
     """A design built without the cache."""
-    design._CACHE.clear()
+    build._CACHE.clear()
     return build_design(FORMULA, DOMAIN)
 
 

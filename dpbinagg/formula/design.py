@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,25 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.boxes import Boxes, Records
-from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.domain import Categorical, Domain, Numeric, Variable
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
-from dpbinagg.formula.build import Structure, build_structure
+from dpbinagg.formula.build import Structure, cached_structure
 from dpbinagg.formula.centres import short_centres
 from dpbinagg.formula.factors import CategoricalFactor
 from dpbinagg.formula.intervals import Intervals
-from dpbinagg.formula.inverse import invert
+from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.pushdown import column_expressions, factor_expression
 from dpbinagg.formula.radius import radius2
 from dpbinagg.formula.terms import Bounds, Values
 
 Array = NDArray[np.float64]
 
-CACHE_SIZE = 64
 BLOCK = 2**14
 """Records that are evaluated together, few enough for the processor's cache."""
-_CACHE: dict[tuple[str, str, str], Structure] = {}
-_CACHE_LOCK = threading.Lock()
 
 
 class Design:
@@ -129,8 +125,11 @@ class Design:
 
         Variables that `domain` lacks, and those of `fixed`, keep theirs. Levels
         and kinds of variables must be the same; use `build_design` otherwise.
+        Where the bounds were not known before, they are moved to where the
+        transforms are defined: ``np.log(wage)`` needs wage above 0, whatever
+        range was found.
         """
-        bounds: dict[str, object] = {}
+        bounds: dict[str, Variable] = {}
         for name, variable in self.domain.items():
             new = variable
             if name in domain:
@@ -142,6 +141,10 @@ class Design:
                     "build a new one"
                 )
             bounds[name] = variable if name in self._structure.fixed else new
+        for requirement in self._requirements():
+            new = bounds[requirement.name]
+            if requirement.name in self.unbounded and isinstance(new, Numeric) and new.bounded:
+                bounds[requirement.name] = admissible(new, requirement)
         return Design(self._structure, Domain(bounds))
 
     def _check(self) -> None:
@@ -289,43 +292,32 @@ class Design:
 
     @property
     def required_ranges(self) -> dict[str, tuple[float, float]]:
-        """Open ranges in which variables must lie for all transforms to be defined.
+        """Ranges in which variables must lie for all transforms to be defined.
 
         For variables whose bounds are found privately: ``np.log(wage)`` needs
         wage in (0, inf).
         """
         ranges: dict[str, tuple[float, float]] = {}
-        for factor in (*self._structure.right_factors, self._structure.response):
-            for name, lower, upper in factor.required_ranges():
-                old = ranges.get(name, (-math.inf, math.inf))
-                ranges[name] = (max(old[0], lower), min(old[1], upper))
+        for name, lower, upper, _ in self._requirements():
+            old = ranges.get(name, (-math.inf, math.inf))
+            ranges[name] = (max(old[0], lower), min(old[1], upper))
         return ranges
 
-
-def _constants(constants: Mapping[str, float] | None, domain: Domain) -> dict[str, float]:
-    """Check the numbers that a formula may call by name."""
-    checked: dict[str, float] = {}
-    for name, value in (constants or {}).items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, bool) or not isinstance(plain, int | float):
-            raise FormulaError(
-                f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "
-                "columns must not be passed"
-            )
-        if not math.isfinite(plain):
-            raise FormulaError(f"constants[{name!r}] must be finite; correct it")
-        if name in domain:
-            raise FormulaError(
-                f"constants[{name!r}] is also a variable of the domain; rename the constant"
-            )
-        checked[name] = float(plain)
-    return checked
+    def _requirements(self) -> Iterator[Requirement]:
+        for factor in (*self._structure.right_factors, self._structure.response):
+            yield from factor.requirements()
 
 
 def build_design(
     formula: str, domain: Domain, constants: Mapping[str, float] | None = None
 ) -> Design:
     """Understand a formula from public facts alone.
+
+    A formula may hold arithmetic, comparisons, ``&``, ``|``, ``~``, functions of
+    one record (``np.log``, ``np.sqrt``, ``np.minimum``, ``np.clip``, ``np.where``
+    and others), ``I()``, ``Q()``, ``C()`` with levels and contrasts, ``bs``, ``cr``
+    and ``cc`` with public knots and bounds, and patsy's ``+ - : * / **``. Whatever
+    learns from records is refused. A comparison as response counts as 0 and 1.
 
     Parameters
     ----------
@@ -343,13 +335,5 @@ def build_design(
     """
     if not isinstance(domain, Domain):
         domain = Domain(domain)
-    numbers = _constants(constants, domain)
-    key = (str(formula), repr(domain), repr(numbers))
-    structure = _CACHE.get(key)
-    if structure is None:
-        structure = build_structure(formula, domain, numbers)
-        with _CACHE_LOCK:
-            if len(_CACHE) >= CACHE_SIZE:
-                _CACHE.clear()
-            _CACHE[key] = structure
+    structure = cached_structure(formula, domain, constants or {})
     return Design(structure, structure.domain)

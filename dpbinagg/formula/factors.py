@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.expression import Expression, evaluate, variables
-from dpbinagg.formula.intervals import Interval, Intervals
-from dpbinagg.formula.inverse import required_ranges
+from dpbinagg.formula.interval_operations import Interval
+from dpbinagg.formula.intervals import Intervals
+from dpbinagg.formula.inverse import Requirement, requirements
 from dpbinagg.formula.splines import Basis
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Members = NDArray[np.bool_]
-Range = tuple[str, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class NumericFactor:
         """Names of the raw variables."""
         return variables(self.expression)
 
-    def required_ranges(self) -> Iterator[Range]:
-        """Ranges in which variables must lie for the factor to be defined."""
-        return required_ranges(self.expression)
+    def requirements(self) -> Iterator[Requirement]:
+        """What variables must obey for the factor to be defined."""
+        return requirements(self.expression)
 
     def columns(self, arrays: Arrays) -> list[Array]:
         """Values for records, one (n,) array for each column."""
@@ -174,10 +174,10 @@ class CategoricalFactor:
         """Names of the raw variables."""
         return self.source.variables
 
-    def required_ranges(self) -> Iterator[Range]:
-        """Ranges in which variables must lie for the factor to be defined."""
+    def requirements(self) -> Iterator[Requirement]:
+        """What variables must obey for the factor to be defined."""
         if isinstance(self.source, Truth):
-            return required_ranges(self.source.expression)
+            return requirements(self.source.expression)
         return iter(())
 
 

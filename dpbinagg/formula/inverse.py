@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.domain import Numeric
 from dpbinagg.formula.expression import Call, Constant, Expression, Variable
 from dpbinagg.formula.functions import FUNCTIONS
 
 Array = NDArray[np.float64]
+
+MARGIN = 2.0**-14
+"""Share of a private range that is cut off where a logarithm would be undefined."""
 
 FUNCTION_INVERSES: dict[str, Callable[[Array], Array]] = {
     "log": np.exp,
@@ -101,40 +105,70 @@ def invert(expression: Expression, values: Array) -> tuple[str, Array] | None:
     return expression.name, values
 
 
-def required_ranges(expression: Expression) -> Iterator[tuple[str, float, float]]:
-    """Ranges in which single variables must lie for `expression` to be defined.
+class Requirement(NamedTuple):
+    """A variable must lie between `lower` and `upper`; at them only if `closed`."""
 
-    Yields (name, lower, upper) wherever a function with a restricted argument,
-    such as a logarithm, is applied to an invertible function of one variable.
+    name: str
+    lower: float
+    upper: float
+    closed: bool
+
+
+def requirements(expression: Expression) -> Iterator[Requirement]:
+    """What single variables must obey for `expression` to be defined.
+
+    Found wherever a function with a restricted argument, such as a logarithm,
+    is applied to an invertible function of one variable.
     """
     if not isinstance(expression, Call):
         return
     for argument in expression.arguments:
-        yield from required_ranges(argument)
-    function = FUNCTIONS.get(expression.operation)
-    above = None if function is None else function.above
-    if expression.operation == "pow":
-        exponent = expression.arguments[1]
+        yield from requirements(argument)
+    restricted = _restriction(expression)
+    if restricted is not None:
+        yield from _pull_back(expression.arguments[0], *restricted)
+
+
+def _restriction(call: Call) -> tuple[float, bool] | None:
+    """The lower limit of a call's first argument, and whether it may be attained."""
+    function = FUNCTIONS.get(call.operation)
+    if function is not None and function.above is not None:
+        return function.above, function.closed
+    if call.operation == "pow":
+        exponent = call.arguments[1]
         if isinstance(exponent, Constant) and not float(exponent.value).is_integer():
-            above = 0.0
-    if above is None:
-        return
-    limit, increasing = np.float64(above), True
-    inner: Expression | None = expression.arguments[0]
-    while inner is not None and not isinstance(inner, Variable):
-        step = undo(inner)
-        if step is not None:
-            with np.errstate(all="ignore"):
-                limit = np.float64(step.undo(np.asarray(limit)))
-            increasing = increasing == step.increasing
-        inner = None if step is None else step.argument
-    if inner is not None and np.isfinite(limit):
-        yield (
-            (inner.name, float(limit), np.inf)
-            if increasing
-            else (
-                inner.name,
-                -np.inf,
-                float(limit),
-            )
-        )
+            return 0.0, exponent.value > 0
+    return None
+
+
+def _pull_back(expression: Expression, limit: float, closed: bool) -> Iterator[Requirement]:
+    """The requirement on a variable that keeps `expression` above `limit`."""
+    above = True
+    while not isinstance(expression, Variable):
+        step = undo(expression)
+        if step is None:
+            return
+        with np.errstate(all="ignore"):
+            limit = float(step.undo(np.asarray(limit)))
+        above = above == step.increasing
+        expression = step.argument
+    if np.isfinite(limit):
+        ends = (limit, np.inf) if above else (-np.inf, limit)
+        yield Requirement(expression.name, *ends, closed)
+
+
+def admissible(variable: Numeric, requirement: Requirement) -> Numeric:
+    """`variable` with bounds moved to where `requirement` holds, if that leaves a range.
+
+    An end that must not be attained is kept away from by `MARGIN` times the
+    width that is left.
+    """
+    margin = 0.0 if requirement.closed else MARGIN
+    lower, upper = variable.lower, variable.upper
+    if lower < requirement.lower or (lower == requirement.lower and not requirement.closed):
+        lower = requirement.lower + margin * (upper - requirement.lower)
+    if upper > requirement.upper or (upper == requirement.upper and not requirement.closed):
+        upper = requirement.upper - margin * (requirement.upper - lower)
+    if variable.integer:
+        lower, upper = float(np.ceil(lower)), float(np.floor(upper))
+    return Numeric(lower, upper, variable.integer) if lower < upper else variable

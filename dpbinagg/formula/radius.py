@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula.factors import CategoricalFactor
-from dpbinagg.formula.intervals import Interval
+from dpbinagg.formula.interval_operations import Interval
 from dpbinagg.formula.terms import Bounds, Subterm, product_bounds
 
 Array = NDArray[np.float64]

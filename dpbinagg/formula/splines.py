@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicSpline, PPoly
 
-from dpbinagg.formula.intervals import Interval
+from dpbinagg.formula.interval_operations import Interval
 
 Array = NDArray[np.float64]
 

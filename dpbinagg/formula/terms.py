@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor
-from dpbinagg.formula.intervals import Interval, Intervals, multiply
+from dpbinagg.formula.interval_operations import Interval, multiply
+from dpbinagg.formula.intervals import Intervals
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

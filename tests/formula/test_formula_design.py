@@ -306,6 +306,20 @@ def test_required_ranges():
     assert design.required_ranges == expected
 
 
+def test_ranges_found_later_are_moved_to_where_transforms_are_defined():
+    design = build_design("np.log(w) ~ np.sqrt(3 - x) + np.log(n + 1)", Domain({"n": (None, 9)}))
+    found = Domain({"w": (-5, 2**14), "x": (-1, 7), "n": Numeric(-4, 9, integer=True)})
+    moved = design.with_domain(found)
+    assert moved.domain["w"] == Numeric(1, 2**14)
+    assert moved.domain["x"] == Numeric(-1, 3)
+    assert moved.domain["n"] == Numeric(0, 9, integer=True)
+    assert moved.response_bounds() == pytest.approx((0, 14 * np.log(2)))
+    assert build_design(moved.formula, moved.domain).domain == moved.domain
+    declared = build_design("wage ~ np.log(hours)", DOMAIN)
+    with pytest.raises(FormulaError, match="lower bound of 'hours'"):
+        declared.with_domain(Domain({"hours": (0, 2)}))
+
+
 def test_repeated_factors_and_duplicates_are_computed_once():
     design = build_design("wage ~ exper + exper + exper:exper + age:exper", DOMAIN)
     assert design.column_names == ("Intercept", "exper", "age:exper")

@@ -217,4 +217,4 @@ def test_undefined_is_found_when_the_bounds_come_later():
     assert design.required_ranges == {"wage": (0.0, np.inf), "x": (0.0, np.inf)}
     assert design.with_domain(Domain({"wage": (1, 2)})).response_bounds()[0] == 0.0
     with pytest.raises(FormulaError, match="lower bound of 'wage'"):
-        design.with_domain(Domain({"wage": (0, 2)}))
+        design.with_domain(Domain({"wage": (-3, -2)}))
