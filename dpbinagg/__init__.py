@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from dpbinagg.api import dp_release as dp_release
     from dpbinagg.domain import Domain as Domain
     from dpbinagg.partition import Partition as Partition
+    from dpbinagg.planning import plan as plan
     from dpbinagg.release import Release as Release
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
     "dp_release": "dpbinagg.api",
+    "plan": "dpbinagg.planning",
     "Domain": "dpbinagg.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",
