@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,11 +19,20 @@ from dpbinagg.partition import Partition
 from dpbinagg.paths import MAX_DEPTH
 from dpbinagg.privacy import Mechanism, Privacy
 from dpbinagg.release import Release
-from dpbinagg.settings import COV_TYPES, ESTIMATORS, Settings, one_of
+from dpbinagg.settings import (
+    COV_TYPES,
+    ESTIMATORS,
+    Settings,
+    check_constants,
+    check_ledger,
+    check_scale,
+    one_of,
+)
 
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
-LARGEST_MU = 2.0**30
+LARGEST_MU = 2.0**24
+"""Beyond it the margin of the mechanism would not cover its discrete noise."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -170,8 +179,10 @@ def dp_release(
         estimator=estimator,
     )
     declared = declared_domain(settings.domain, data)
-    design = build_design(formula, declared, constants)
+    design = build_design(formula, declared, check_constants(constants))
+    check_scale(design)
     allocation = allocate(settings, design)
+    check_ledger(ledger)
     charge = (
         nullcontext()
         if ledger is None
@@ -190,7 +201,12 @@ def declared_domain(domain: Domain, data: Any) -> Domain:
 
     if not isinstance(data, pd.DataFrame):
         return domain
-    schema = Domain.from_frame(data)
+    schema: dict[str, object] = {}
+    for place, name in enumerate(data.columns):
+        if isinstance(name, str) and name not in domain:
+            # A category that cannot be declared matters only if the formula uses it.
+            with suppress(DomainError):
+                schema.update(Domain.from_frame(data.iloc[:0, [place]]))
     return Domain({**schema, **domain})
 
 
@@ -210,6 +226,11 @@ def allocate(settings: Settings, design: Design) -> Allocation:
         raise BudgetError(
             "partition='privtree' needs a partition share in the budget; "
             "give it one, or use partition='grid'"
+        )
+    if budget.count and not (budget.sum_x and budget.sum_y):
+        raise BudgetError(
+            "a budget with count must have sum_x and sum_y too: bins need all three; give each a "
+            "share, or set all three to 0"
         )
     if not budget.moments and budget.scores:
         budget = budget.without("scores")

@@ -126,7 +126,9 @@ class ListAxis:
         if self.first is None:
             position = values.astype(np.int64, copy=False)
         else:
-            position = np.rint(values.astype(np.float64) - self.first).astype(np.int64)
+            # Cut before the cast: a float beyond 64 bits has no whole number.
+            place = np.rint(values.astype(np.float64) - self.first)
+            position = np.clip(place, 0, self.length - 1).astype(np.int64)
         return self._cell_of[np.clip(position, 0, self.length - 1)]
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:

@@ -29,6 +29,12 @@ def _centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats
     return centre, np.where(constant | (lower == upper), 0.0, half)
 
 
+def _response_scale(lower: float, upper: float) -> tuple[float, float]:
+    """Centre and half-width of the response, which is never taken for a constant."""
+    centre = lower + (upper - lower) / 2.0
+    return centre, math.nextafter(max(upper - centre, centre - lower), math.inf)
+
+
 @dataclass(frozen=True)
 class BinScaling:
     """How deviations in bins are scaled.
@@ -91,8 +97,8 @@ def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
     radius = np.sqrt(design.radius2(boxes, centre))
     unit = np.nextafter(half * radius[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
-    middle, half_y = _centre_and_half_width(np.array([low_y]), np.array([high_y]))
-    return BinScaling(centre, half, unit, float(middle[0]), float(half_y[0]), 1.0)
+    middle, half_y = _response_scale(low_y, high_y)
+    return BinScaling(centre, half, unit, middle, half_y, 1.0)
 
 
 @dataclass(frozen=True)
@@ -128,8 +134,8 @@ def column_scaling(design: Design) -> ColumnScaling:
     lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
     centre, half = _centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
-    middle, half_y = _centre_and_half_width(np.array([low_y]), np.array([high_y]))
-    return ColumnScaling(centre[0], half[0], float(middle[0]), float(half_y[0]))
+    middle, half_y = _response_scale(low_y, high_y)
+    return ColumnScaling(centre[0], half[0], middle, half_y)
 
 
 def moment_sensitivity(size: int) -> float:

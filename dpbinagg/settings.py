@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpbinagg.accounting import gdp
+from dpbinagg.accounting._numbers import as_positive
 from dpbinagg.accounting.budget import Budget
-from dpbinagg.domain import Domain
-from dpbinagg.errors import BudgetError, DataError, DPBinAggError
+from dpbinagg.accounting.ledger import Ledger
+from dpbinagg.boxes import Boxes
+from dpbinagg.domain import Domain, Numeric
+from dpbinagg.errors import BudgetError, DataError, DomainError, DPBinAggError, FormulaError
+from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
 
 ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
@@ -18,6 +22,8 @@ PARTITIONS = ("privtree", "grid")
 CALIBRATIONS = ("joint", "paper")
 MISSING = ("drop", "raise")
 NEIGHBOURS = ("add-remove", "replace")
+LARGEST = 1e150
+"""Bounds beyond this, or closer to each other than its inverse, leave no room for arithmetic."""
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -39,10 +45,7 @@ def total_mu(mu: object, epsilon: object, delta: object) -> float:
         if epsilon is None or delta is None:
             raise BudgetError("epsilon= and delta= belong together; give both, or mu= instead")
         return gdp.mu(epsilon, delta)  # type: ignore[arg-type]
-    if isinstance(mu, bool) or not isinstance(mu, int | float) or not math.isfinite(mu) or mu <= 0:
-        got = f"{mu!r}" if isinstance(mu, int | float) else type(mu).__name__
-        raise BudgetError(f"mu must be a finite number above 0, got {got}; 1.0 is a usual choice")
-    return float(mu)
+    return as_positive(mu, "mu")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Settings:
         one_of("calibration", calibration, CALIBRATIONS)
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
+        one_of("estimator", estimator, ESTIMATORS)
         if budget is None:
             budget = default_budget(estimator, calibration)
         if not isinstance(budget, Budget):
@@ -115,3 +119,49 @@ def require_text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{name} must be a non-empty string, got {type(value).__name__}")
     return value
+
+
+def check_ledger(ledger: object) -> None:
+    """Check that what should be charged is a ledger."""
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise BudgetError(
+            f"ledger must be a Ledger, got {type(ledger).__name__}; "
+            'write ledger=Ledger("survey.db", mu=2.0)'
+        )
+
+
+def check_constants(constants: object) -> Mapping[str, float] | None:
+    """Check that constants come by name."""
+    if constants is not None and not isinstance(constants, Mapping):
+        raise FormulaError(
+            f"constants must be a mapping from names to numbers, got {type(constants).__name__}; "
+            'write constants={"k": 2.5}'
+        )
+    return constants
+
+
+def check_scale(design: Design) -> None:
+    """Refuse bounds with which the arithmetic of a release would leave the floats."""
+    for name, variable in design.domain.items():
+        if isinstance(variable, Numeric) and variable.bounded:
+            largest = max(abs(variable.lower), abs(variable.upper))
+            if largest > LARGEST or variable.upper - variable.lower < 1.0 / LARGEST:
+                raise DomainError(
+                    f"bounds[{name!r}] must lie within {LARGEST:g} and at least "
+                    f"{1.0 / LARGEST:g} apart; choose another unit"
+                )
+    if design.unbounded:
+        return
+    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    for name, low, high in zip(design.column_names, lower[0], upper[0], strict=True):
+        if not max(abs(low), abs(high)) <= LARGEST:
+            raise DomainError(
+                f"column {name!r} can be larger than {LARGEST:g} on the bounds of its variables; "
+                "narrow them, or choose another unit"
+            )
+    low, high = design.response_bounds()
+    if not low < high or not max(abs(low), abs(high)) <= LARGEST:
+        raise DomainError(
+            f"response {design.response_name!r} must vary on the bounds of its variables, and stay "
+            f"within {LARGEST:g}; check the formula and the bounds"
+        )

@@ -75,6 +75,8 @@ def noise_source(rng: np.random.Generator | int | None) -> Noise:
             f"rng must be None (secure noise), a seed or a numpy Generator, got "
             f"{type(rng).__name__}"
         )
+    if not isinstance(rng, np.random.Generator) and rng < 0:
+        raise DataError("rng must be a seed of at least 0; leave it out for secure noise")
     return SeededNoise(np.random.default_rng(rng))
 
 

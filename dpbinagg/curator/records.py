@@ -34,6 +34,12 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
         What to do with incomplete records. "raise" reveals whether there is
         one, and only that.
     """
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(
+            f"data must be a table such as a pandas DataFrame, got {type(frame).__name__}"
+        )
     columns: dict[str, NDArray[Any]] = {}
     complete = np.ones(len(frame), dtype=bool)
     for name in variables:

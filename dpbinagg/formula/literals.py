@@ -36,7 +36,10 @@ def number(node: ast.expr, constants: Mapping[str, float], what: str) -> float:
     if isinstance(node, ast.Name) and node.id in constants:
         return constants[node.id]
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        value = float(node.value)  # type: ignore[arg-type]
+        try:
+            value = float(node.value)  # type: ignore[arg-type]
+        except OverflowError:
+            value = math.inf
         if math.isfinite(value):
             return value
     raise FormulaError(
