@@ -187,7 +187,7 @@ def _simulate(
         if isinstance(variable, Categorical):
             if example is None:
                 codes[name] = rng.integers(0, len(variable.levels), n)
-                frame[name] = pd.Categorical.from_codes(codes[name], list(variable.levels))
+                frame[name] = pd.Categorical.from_codes(codes[name], pd.Index(variable.levels))  # type: ignore[call-overload]
             else:
                 codes[name] = pd.Index(list(variable.levels)).get_indexer(pd.Index(frame[name]))
         elif example is None:
@@ -196,7 +196,8 @@ def _simulate(
             codes[name] = frame[name].to_numpy(dtype=float)
     columns = design.columns(codes)
     complete = np.isfinite(columns).all(axis=1)
-    frame, columns = frame[complete].reset_index(drop=True), columns[complete]
+    frame = frame.loc[complete].reset_index(drop=True)
+    columns = columns[complete]
     low, high = design.response_bounds()
     response = np.clip(columns @ beta + sd * rng.normal(size=len(columns)), low, high)
     inverse = design.invert_response(response)
@@ -211,7 +212,8 @@ def _simulate(
 
 def _uniform(variable: Numeric, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     if variable.integer:
-        return rng.integers(int(variable.lower), int(variable.upper), n, endpoint=True) * 1.0
+        whole = rng.integers(int(variable.lower), int(variable.upper), n, endpoint=True)
+        return whole.astype(np.float64)
     return rng.uniform(variable.lower, variable.upper, n)
 
 
