@@ -195,8 +195,8 @@ def _simulate(
         else:
             codes[name] = frame[name].to_numpy(dtype=float)
     columns = design.columns(codes)
-    complete = np.isfinite(columns).all(axis=1)
-    frame = frame.loc[complete].reset_index(drop=True)
+    complete = np.flatnonzero(np.isfinite(columns).all(axis=1))
+    frame = frame.iloc[complete].reset_index(drop=True)
     columns = columns[complete]
     low, high = design.response_bounds()
     response = np.clip(columns @ beta + sd * rng.normal(size=len(columns)), low, high)
