@@ -52,6 +52,7 @@ def match_whole_means(latent: Array, bins: Bin, target: Array, low: Array, high:
     there instead, one step at a time.
     """
     lows, highs = low[bins], high[bins]
+    latent = match_means(latent, bins, target, low - 0.5, high + 0.5)
     whole = np.clip(np.rint(latent), lows, highs)
     size = np.bincount(bins, minlength=len(target))
     goal = np.where(np.isfinite(target), np.clip(target, low, high), 0.0) * size

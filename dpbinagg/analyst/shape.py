@@ -12,7 +12,7 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array, Bins, Moments
 
 SWEEPS = 8
-LEAST_VARIANCE = 1e-4
+LEAST_VARIANCE = 1e-2
 """Floor of the eigenvalues, in units of a column's variance."""
 
 
@@ -65,11 +65,15 @@ def shape_from_bins(bins: Bins) -> Shape:
 
 def _positive(cov: Array) -> Array:
     """Raise the eigenvalues of the correlation matrix to `LEAST_VARIANCE`."""
-    sd = np.sqrt(np.maximum(np.diag(cov), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(symmetric(cov / np.outer(sd, sd)))
+    varying = np.flatnonzero(np.diag(cov) > 0)
+    inner = np.ix_(varying, varying)
+    sd = np.sqrt(np.diag(cov)[varying])
+    values, vectors = np.linalg.eigh(symmetric(cov[inner] / np.outer(sd, sd)))
     raised = (vectors * np.maximum(values, LEAST_VARIANCE)) @ vectors.T
     unit = np.sqrt(np.diag(raised))
-    return np.asarray(raised / np.outer(unit, unit) * np.outer(sd, sd))
+    positive = np.zeros_like(cov)
+    positive[inner] = raised / np.outer(unit, unit) * np.outer(sd, sd)
+    return positive
 
 
 def truncated_normal(mean: Array, sd: float, low: Array, high: Array, u: Array) -> Array:
@@ -112,13 +116,18 @@ def gaussian_rows(
         Coordinates to draw.
     rng : Generator
     """
-    precision = np.linalg.inv(shape.cov)
-    x = np.array(rows, dtype=np.float64, order="F")
+    unit = np.sqrt(np.diag(shape.cov))
+    precision = np.linalg.inv(shape.cov / np.outer(unit, unit))
+    x = np.asfortranarray((rows - shape.mean) / unit)
+    index = np.asarray(free, dtype=np.intp)
+    least = np.asfortranarray((low - shape.mean[index]) / unit[index])
+    most = np.asfortranarray((high - shape.mean[index]) / unit[index])
     for _ in range(sweeps):
-        for place, j in enumerate(free):
-            pull = (x - shape.mean) @ precision[:, j]
-            mean = x[:, j] - pull / precision[j, j]
+        for place, j in enumerate(index):
+            mean = x[:, j] - x @ (precision[:, j] / precision[j, j])
             sd = float(1.0 / np.sqrt(precision[j, j]))
             u = rng.random(len(x))
-            x[:, j] = truncated_normal(mean, sd, low[:, place], high[:, place], u)
-    return x
+            x[:, j] = truncated_normal(mean, sd, least[:, place], most[:, place], u)
+    drawn = np.array(rows, dtype=np.float64)
+    drawn[:, index] = np.clip(x[:, index] * unit[index] + shape.mean[index], low, high)
+    return drawn
