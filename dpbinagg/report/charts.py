@@ -4,81 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpbinagg.report.margins import Margin
 from dpbinagg.report.markup import Markup, el, join, number
 from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
+from dpbinagg.report.svg import LEAST_ROOM, LETTER, Scale, line, rect, shorten, svg, text, ticks
 from dpbinagg.report.tables import significant
-
-LETTER = 6.4
-"""Width of a letter at the size that the style gives axis text."""
 
 LEVELS = 9
 """Shades of the densities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """A straight line from values to coordinates."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        span = self.high - self.low
-        return self.start + (self.end - self.start) * (value - self.low) / (span or 1.0)
-
-
-def ticks(low: float, high: float, most: int = 5, integer: bool = False) -> list[float]:
-    """Round numbers between `low` and `high`, at most about `most` of them."""
-    span = high - low
-    if not (span > 0.0 and math.isfinite(span)):
-        return [low]
-    raw = span / most
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * m for m in (1.0, 2.0, 5.0, 10.0) if power * m >= raw * 0.999)
-    if integer:
-        step = max(step, 1.0)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [round(k * step, 12) for k in range(first, last + 1)]
-
-
-def svg(width: float, height: float, title: str, text: str, *children: Markup) -> Markup:
-    """A picture with a title and a description for those who do not see it."""
-    return el(
-        "svg",
-        el("title", title),
-        el("desc", text),
-        *children,
-        viewBox=f"0 0 {number(width)} {number(height)}",
-        role="img",
-        class_="chart",
-    )
-
-
-def _text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:
-    return el("text", words, x=x, y=y, text_anchor=anchor, class_=class_)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    return el("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
-
-
-def _rect(x: float, y: float, width: float, height: float, class_: str, title: str = "") -> Markup:
-    inner = [el("title", title)] if title else []
-    return el("rect", inner, x=x, y=y, width=width, height=height, class_=class_)
-
-
-def shorten(words: str, room: float) -> str:
-    """`words`, cut with an ellipsis where they need more than `room`."""
-    most = max(int(room / LETTER), 2)
-    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def _marks(axis: Axis, scale: Scale) -> list[tuple[float, str]]:
@@ -90,11 +26,13 @@ def _marks(axis: Axis, scale: Scale) -> list[tuple[float, str]]:
 
 
 def _below(axis: Axis, scale: Scale, y: float) -> list[Markup]:
-    """Words under a picture."""
+    """Words under a picture; where there is no room for all levels, some of them."""
     marks = _marks(axis, scale)
-    room = abs(scale.end - scale.start) / max(len(marks), 1) - 4.0
-    short = [shorten(word, room) if axis.labels else word for _, word in marks]
-    return [_text(x, y, word, "middle") for (x, _), word in zip(marks, short, strict=True)]
+    room = abs(scale.end - scale.start) / max(len(marks), 1)
+    if axis.labels is None:
+        return [text(x, y, word, "middle") for x, word in marks]
+    step = max(math.ceil(LEAST_ROOM / room), 1)
+    return [text(x, y, shorten(word, room * step - 4.0), "middle") for x, word in marks[::step]]
 
 
 def coefficient_chart(shown: Coefficients) -> Markup:
@@ -108,24 +46,25 @@ def coefficient_chart(shown: Coefficients) -> Markup:
     scale = Scale(low - spare, high + spare, pad, width - pad)
     bottom = top + row * len(shown.names)
     parts = []
-    for value in ticks(scale.low, scale.high):
+    for value in ticks(scale.low, scale.high, 7):
         parts.append(
-            _line(scale(value), top, scale(value), bottom, "zero" if value == 0 else "grid")
+            line(scale(value), top, scale(value), bottom, "zero" if value == 0 else "grid")
         )
-        parts.append(_text(scale(value), bottom + 16.0, significant(value), "middle"))
+        parts.append(text(scale(value), bottom + 16.0, significant(value), "middle"))
     for place, name in enumerate(shown.names):
         y = top + row * place
-        parts.append(_text(pad, y + 14.0, shorten(name, width - 2 * pad), class_="name"))
+        parts.append(text(pad, y + 14.0, shorten(name, width - 2 * pad), class_="name"))
         for i, series in enumerate(shown.series):
             kind = "naive" if series.name == "naive" else "private"
-            ends = (float(side[place]) for side in (series.estimate, series.low, series.high))
-            parts.append(interval_mark(scale, y + 25.0 + 13.0 * i, *ends, kind=kind))
-    text = "; ".join(
+            middle, start, end = (series.estimate[place], series.low[place], series.high[place])
+            level = y + 25.0 + 13.0 * i
+            parts.append(interval_mark(scale, level, float(middle), float(start), float(end), kind))
+    spoken = "; ".join(
         f"{name}: " + ", ".join(_spoken(series, place) for series in shown.series)
         for place, name in enumerate(shown.names)
     )
     title = f"Coefficients with {100 * shown.level:g}% intervals"
-    return svg(width, bottom + 24.0, title, text, *parts)
+    return svg(width, bottom + 24.0, title, spoken, *parts, class_="chart big")
 
 
 def _spoken(series: Series, place: int) -> str:
@@ -147,7 +86,7 @@ def interval_mark(
         else el("circle", cx=x, cy=y, r=4, class_="mark")
     )
     tip = f"{kind}: {significant(middle)} ({significant(low)} to {significant(high)})"
-    return el("g", el("title", tip), _line(scale(low), y, scale(high), y, "bar"), mark, class_=kind)
+    return el("g", el("title", tip), line(scale(low), y, scale(high), y, "bar"), mark, class_=kind)
 
 
 def density_chart(shown: Density) -> Markup:
@@ -174,22 +113,22 @@ def density_chart(shown: Density) -> Markup:
     edges = " edged" if max(shades.shape) <= 40 else ""
     parts = [el("path", d=d, class_=f"q{k}{edges}") for k, d in enumerate(cells) if d]
     parts += _below(shown.x, x, bottom + 15.0)
-    parts.append(_text((left + width - right) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
+    parts.append(text((left + width - right) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
     parts += [
-        _text(left - 5.0, at + 4.0, shorten(word, left - 6.0), "end")
+        text(left - 5.0, at + 4.0, shorten(word, left - 6.0), "end")
         for at, word in _marks(shown.y, y)
     ]
-    parts.append(_text(left, 13.0, shorten(shown.y.name, width - left), class_="name"))
+    parts.append(text(left, 13.0, shorten(shown.y.name, width - left), class_="name"))
     parts.append(_key(left, bottom + 42.0, most))
-    text = f"Noisy counts per unit of area, from 0 to {significant(most, 3)}."
-    return svg(width, height, f"Bins over {shown.x.name} and {shown.y.name}", text, *parts)
+    spoken = f"Noisy counts per unit of area, from 0 to {significant(most, 3)}."
+    return svg(width, height, f"Bins over {shown.x.name} and {shown.y.name}", spoken, *parts)
 
 
 def _key(x: float, y: float, most: float) -> Markup:
-    boxes = [_rect(x + 12.0 + 11.0 * k, y, 11.0, 9.0, f"q{k}") for k in range(LEVELS)]
+    boxes = [rect(x + 12.0 + 11.0 * k, y, 11.0, 9.0, f"q{k}") for k in range(LEVELS)]
     after = x + 16.0 + 11.0 * LEVELS
     return join(
-        [_text(x, y + 9.0, "0"), *boxes, _text(after, y + 9.0, f"{significant(most, 3)} per unit")]
+        [text(x, y + 9.0, "0"), *boxes, text(after, y + 9.0, f"{significant(most, 3)} per unit")]
     )
 
 
@@ -206,17 +145,17 @@ def means_chart(shown: Means) -> Markup:
     x = Scale(float(shown.x.edges[0]), float(shown.x.edges[-1]), left, width - 8.0)
     y = Scale(low - spare, high + spare, bottom, top)
     parts = []
-    for value in ticks(y.low, y.high, 4):
-        parts.append(_line(left, y(value), width - 8.0, y(value), "grid"))
-        parts.append(_text(left - 5.0, y(value) + 4.0, significant(value), "end"))
+    for value in ticks(y.low, y.high, 5):
+        parts.append(line(left, y(value), width - 8.0, y(value), "grid"))
+        parts.append(text(left - 5.0, y(value) + 4.0, significant(value), "end"))
     for i, (mean, half) in enumerate(zip(shown.mean, shown.half, strict=True)):
         if math.isfinite(mean) and math.isfinite(half):
             parts.append(_mean(shown, i, x, y))
     parts += _below(shown.x, x, bottom + 15.0)
-    parts.append(_text((left + width) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
-    parts.append(_text(left, 13.0, shorten(f"mean of {shown.response}", width - left)))
-    text = f"Means of {shown.response} over {shown.x.name} with 95% intervals for the noise."
-    return svg(width, height, f"{shown.response} by {shown.x.name}", text, *parts)
+    parts.append(text((left + width) / 2.0, bottom + 31.0, shown.x.name, "middle", "name"))
+    parts.append(text(left, 13.0, shorten(f"mean of {shown.response}", width - left)))
+    spoken = f"Means of {shown.response} over {shown.x.name} with 95% intervals for the noise."
+    return svg(width, height, f"{shown.response} by {shown.x.name}", spoken, *parts)
 
 
 def _mean(shown: Means, i: int, x: Scale, y: Scale) -> Markup:
@@ -225,10 +164,10 @@ def _mean(shown: Means, i: int, x: Scale, y: Scale) -> Markup:
     middle = (start + end) / 2.0
     parts = [
         el("title", f"mean {significant(mean)}, noise ±{significant(half, 2)}"),
-        _line(middle, y(mean - half), middle, y(mean + half), "bar"),
+        line(middle, y(mean - half), middle, y(mean + half), "bar"),
     ]
     if not shown.x.categorical:
-        parts.append(_line(start, y(mean), end, y(mean), "bar"))
+        parts.append(line(start, y(mean), end, y(mean), "bar"))
     parts.append(el("circle", cx=middle, cy=y(mean), r=3.2, class_="mark"))
     group = el("g", *parts, class_="private")
     if shown.fitted is None or not math.isfinite(shown.fitted[i]):
@@ -246,7 +185,7 @@ def margin_chart(shown: Margin) -> Markup:
         tallest.append(float((shown.released + shown.half).max()))
     x = Scale(float(shown.fine_edges[0]), float(shown.fine_edges[-1]), left, right)
     y = Scale(0.0, max(tallest) * 1.05 or 1.0, bottom, top)
-    parts = [_text(left, 13.0, shorten(shown.name, width - 16.0), class_="name")]
+    parts = [text(left, 13.0, shorten(shown.name, width - 16.0), class_="name")]
     parts += _bars(shown, x, y)
     if shown.labels is None:
         parts += _step(shown, x, y)
@@ -255,15 +194,15 @@ def margin_chart(shown: Margin) -> Markup:
     if shown.mean is not None:
         value, half = shown.mean
         start, end = x(value - half), x(value + half)
-        parts.append(_rect(start, top, max(end - start, 0.5), bottom - top, "band"))
-        parts.append(_line(x(value), top, x(value), bottom, "released"))
-    parts.append(_line(left, bottom, right, bottom, "axis"))
+        parts.append(rect(start, top, max(end - start, 0.5), bottom - top, "band"))
+        parts.append(line(x(value), top, x(value), bottom, "released"))
+    parts.append(line(left, bottom, right, bottom, "axis"))
     axis = Axis(shown.name, shown.fine_edges, shown.labels, np.empty((0, 0)))
     parts += _below(axis, x, bottom + 15.0)
-    return svg(width, height, f"{shown.name}: synthetic and released", _margin_text(shown), *parts)
+    return svg(width, height, f"{shown.name}: synthetic and released", _margin_words(shown), *parts)
 
 
-def _margin_text(shown: Margin) -> str:
+def _margin_words(shown: Margin) -> str:
     if shown.mean is not None:
         return (
             f"Released mean {significant(shown.mean[0])}, noise ±{significant(shown.mean[1], 2)}."
@@ -288,7 +227,7 @@ def _bars(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
         )
         top = y(float(value))
         tip = f"{where}: {share:.1%} of synthetic records"
-        bars.append(_rect(start, top, end - start, y(0.0) - top, "synthetic", tip))
+        bars.append(rect(start, top, end - start, y(0.0) - top, "synthetic", tip))
     return bars
 
 
@@ -303,8 +242,8 @@ def _step(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
         return [f"{number(a)} {number(b)}" for a, b in zip(across, heights, strict=True)]
 
     band = "M" + "L".join([*path(high), *path(low)[::-1]]) + "Z"
-    line = "M" + "L".join(path(shown.released))
-    return [el("path", d=band, class_="band"), el("path", d=line, class_="released")]
+    steps = "M" + "L".join(path(shown.released))
+    return [el("path", d=band, class_="band"), el("path", d=steps, class_="released")]
 
 
 def _points(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
@@ -314,7 +253,7 @@ def _points(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
     for i, (value, half) in enumerate(zip(shown.released, shown.half, strict=True)):
         at = x(i + 0.5)
         low, high = y(max(float(value - half), 0.0)), y(max(float(value + half), 0.0))
-        parts.append(_line(at, low, at, high, "released"))
+        parts.append(line(at, low, at, high, "released"))
         parts.append(el("circle", cx=at, cy=y(max(float(value), 0.0)), r=3.5, class_="dot"))
     return parts
 
@@ -330,15 +269,15 @@ def curve_chart(
     most = max(epsilon for _, epsilon in points)
     x = Scale(0.0, most * 1.03 or 1.0, left, right)
     y = Scale(min(exponent for exponent, _ in points), 0.0, bottom, top)
-    parts = [_text(8.0, 13.0, "delta")]
+    parts = [text(8.0, 13.0, "delta")]
     for value in ticks(0.0, x.high, 6):
-        parts.append(_line(x(value), top, x(value), bottom, "grid"))
-        parts.append(_text(x(value), bottom + 16.0, significant(value), "middle"))
+        parts.append(line(x(value), top, x(value), bottom, "grid"))
+        parts.append(text(x(value), bottom + 16.0, significant(value), "middle"))
     for exponent in range(int(y.low), 1, 2):
-        parts.append(_line(left, y(exponent), right, y(exponent), "grid"))
+        parts.append(line(left, y(exponent), right, y(exponent), "grid"))
         word = "1" if exponent == 0 else f"1e{exponent}"
-        parts.append(_text(left - 6.0, y(exponent) + 4.0, word, "end"))
-    parts.append(_text((left + right) / 2.0, bottom + 36.0, "epsilon", "middle"))
+        parts.append(text(left - 6.0, y(exponent) + 4.0, word, "end"))
+    parts.append(text((left + right) / 2.0, bottom + 36.0, "epsilon", "middle"))
     places = [(x(epsilon), y(exponent)) for exponent, epsilon in points]
     d = "M" + "L".join(f"{number(a)} {number(b)}" for a, b in places)
     parts.append(el("path", d=d, class_="curve"))
@@ -346,5 +285,6 @@ def curve_chart(
     cross = f"M{number(a)} {number(bottom)}V{number(b)}H{number(left)}"
     parts.append(el("path", d=cross, class_="cross", id="cross"))
     parts.append(el("circle", cx=a, cy=b, r=6, class_="spot", id="spot"))
-    text = "; ".join(f"delta 1e{e:.0f}: epsilon {v:.3g}" for e, v in points if e == round(e))
-    return svg(width, height, "Epsilon and delta of this release", text, *parts), places
+    spoken = "; ".join(f"delta 1e{e:.0f}: epsilon {v:.3g}" for e, v in points if e == round(e))
+    title = "Epsilon and delta of this release"
+    return svg(width, height, title, spoken, *parts, class_="chart big"), places

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
 from dpbinagg import __version__
+from dpbinagg.domain import Domain
+from dpbinagg.errors import DomainError
 from dpbinagg.files.plain import domain_to_plain, release_to_plain, to_json
 from dpbinagg.files.tables import bins_to_csv, moments_to_csv
 from dpbinagg.release import Release
@@ -47,12 +51,7 @@ def downloads(release: Release, synthetic: pd.DataFrame) -> list[Download]:
             "text/csv",
             synthetic.to_csv(index=False, float_format=DIGITS, lineterminator="\n").encode(),
         ),
-        Download(
-            "codebook.json",
-            "Codebook: ranges and levels of the variables.",
-            "application/json",
-            to_json(domain_to_plain(release.domain)),
-        ),
+        _codebook(release.domain),
     ]
     if "count" in release.statistics:
         about = f"The {release.n_bins:,} bins: boxes, noisy counts and sums, size of the noise."
@@ -64,3 +63,16 @@ def downloads(release: Release, synthetic: pd.DataFrame) -> list[Download]:
     about = "Formula, ranges, partition, and the mu of each mechanism."
     files.append(Download("release.json", about, "application/json", facts))
     return files
+
+
+def _codebook(domain: Domain) -> Download:
+    """The codebook as CSV, or as JSON where its levels are no words."""
+    about = "Codebook: ranges and levels of the variables."
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "codebook.csv"
+        try:
+            domain.to_csv(path)
+        except DomainError:
+            plain = to_json(domain_to_plain(domain))
+            return Download("codebook.json", about, "application/json", plain)
+        return Download("codebook.csv", about, "text/csv", path.read_bytes())

@@ -70,3 +70,9 @@ def table(
         body.append(el("tr", el("th", first, scope="row"), [el("td", cell) for cell in others]))
     whole = el("table", el("caption", caption), el("thead", head), el("tbody", body), class_=class_)
     return el("div", whole, class_="scroll", tabindex="0")
+
+
+def section(name: str, title: str, *children: Child) -> Markup:
+    """A section with a heading."""
+    heading = el("h2", title, id=f"{name}-title")
+    return el("section", heading, *children, id=name, aria_labelledby=f"{name}-title")

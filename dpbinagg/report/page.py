@@ -6,11 +6,11 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
-from dpbinagg.report import palette, sections, words
+from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
 
 if TYPE_CHECKING:
@@ -75,15 +75,16 @@ def render(
     results: DPResults, *, title: str | None = None, size: int | None = None, rng: Any = None
 ) -> str:
     """The page as text."""
+    results = cast("DPResults", getattr(results, "_results", results))
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))
     frame = results.synthesize(size=size, rng=rng)
     parts = [
         sections.regression(results),
-        sections.coefficients(results),
-        sections.bins(results),
-        sections.synthetic_data(results, frame),
+        gallery.coefficients(results),
+        gallery.bins(results, frame),
+        gallery.synthetic_data(results, frame),
         sections.privacy(results),
         sections.ranges(results),
         sections.cite(results),

@@ -20,7 +20,6 @@ from dpbinagg.analyst.fit import released_bins
 from dpbinagg.analyst.types import Bins
 from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError, NotReleasedError
-from dpbinagg.formula.submodel import linear_map
 from dpbinagg.release import Release
 from dpbinagg.report.compare import interval
 from dpbinagg.report.labels import readable
@@ -38,6 +37,9 @@ STANDS_OUT = 4.0
 
 UNEQUAL = 12.0
 """Intervals whose lengths differ by more are shown per standard deviation of the column."""
+
+MOST_SYNTHETIC = 20_000
+"""Synthetic records for fitted means."""
 
 QUANTILE = 1.959963984540054
 
@@ -235,11 +237,13 @@ def pairs(release: Release) -> list[tuple[str, str]]:
     return list(combinations(names, 2))
 
 
-def means(source: ReleaseResults | Release, x: str) -> Means:
+def means(source: ReleaseResults | Release, x: str, synthetic: pd.DataFrame | None = None) -> Means:
     """Means of the response over the cells of `x`.
 
     With D and C the noisy sums of ``y - centre`` and counts in a cell, the mean is
     ``centre + D/C`` and the variance of its noise ``(sd_D^2 + (D/C)^2 sd_C^2)/C^2``.
+    The fitted mean takes the mean prediction for the synthetic records of every bin,
+    and spreads it over the cells in the same way.
     """
     release = source if isinstance(source, Release) else source.release
     bins, across = bins_of(release), axis(release, x)
@@ -251,17 +255,24 @@ def means(source: ReleaseResults | Release, x: str) -> Means:
     noise = size * np.sqrt(bins.sd_y**2 + (offset * bins.sd_count) ** 2) / safe
     fitted = None
     if not isinstance(source, Release):
-        weights = np.maximum(bins.counts, 0.0)[:, None] * across.shares
-        fitted = (weights.T @ _fitted(source, bins)) / np.where(clear, weights.sum(axis=0), np.nan)
+        fitted = np.where(clear, _fitted(source, bins, across, synthetic), np.nan)
     response = readable(release.design.response_name)
     return Means(across, bins.centre_y + offset, QUANTILE * noise, fitted, response)
 
 
-def _fitted(results: ReleaseResults, bins: Bins) -> Floats:
-    """Prediction at the mean of every bin, moved into its box where noise drove it out."""
+def _fitted(
+    results: ReleaseResults, bins: Bins, across: Axis, synthetic: pd.DataFrame | None
+) -> Floats:
+    """Mean prediction for the synthetic records of every bin, spread over cells like counts."""
     release = results.release
-    low, high = release.design.column_bounds(release.partition.boxes)
-    middle = np.clip(bins.sum_x / np.maximum(bins.counts, 1.0)[:, None], low, high)
-    if results.design is not release.design:
-        middle = middle @ linear_map(release.design, results.design)
-    return np.asarray(middle @ results.estimate.params)
+    if synthetic is None:
+        size = int(min(max(results.nobs, len(results.params) + 2), MOST_SYNTHETIC))
+        synthetic = results.synthesize(size=size, rng=0)  # type: ignore[attr-defined]
+    records = as_records(synthetic, release)
+    predicted = results.design.columns(records) @ results.estimate.params
+    bin_of = release.partition.locate(records)
+    rows = np.bincount(bin_of, minlength=bins.n_bins)
+    mean = np.bincount(bin_of, predicted, minlength=bins.n_bins) / np.maximum(rows, 1)
+    weights = np.where(rows > 0, np.maximum(bins.counts, 0.0), 0.0)[:, None] * across.shares
+    total = weights.sum(axis=0)
+    return np.asarray((mean @ weights) / np.where(total > 0.0, total, np.nan))

@@ -22,6 +22,9 @@ STYLES = (
 )
 """Of the private and the naive estimates; they differ in shape too."""
 
+MOST_LETTERS = 30
+"""Letters of all levels together that fit under a small picture."""
+
 
 def plot_coefficients(
     results: ReleaseResults,
@@ -196,7 +199,7 @@ def _plot_means(shown: pictures.Means, ax: Any, title: str | None) -> Any:
             color=palette.NAIVE,
             mfc="white",
             markersize=6,
-            label="fitted mean",
+            label="mean of the fit",
             zorder=4,
         )
     _mark_axis(ax.xaxis, shown.x)
@@ -257,6 +260,7 @@ def _plot_margin(ax: Any, shown: margins.Margin) -> None:
         ax.axvline(value, color=palette.RELEASED, linewidth=1.4, label="released mean")
     if shown.labels:
         ax.set_xticks(middles, [_plain(label) for label in shown.labels])
+        _turn(ax.xaxis, shown.labels)
     ax.set_yticks([])
     ax.set_ylim(bottom=0.0)
     _finish(ax, _plain(shown.name))
@@ -273,8 +277,16 @@ def _mark_axis(side: Any, axis: pictures.Axis) -> None:
     side.set_label_text(_plain(axis.name))
     if axis.labels is not None:
         side.set_ticks(axis.centres, [_plain(label) for label in axis.labels])
+        _turn(side, axis.labels)
     elif axis.integer:
         side.set_major_locator(MaxNLocator(integer=True))
+
+
+def _turn(side: Any, labels: Sequence[str]) -> None:
+    """Slant the levels of an x axis where they would overlap."""
+    if side.axis_name == "x" and sum(map(len, labels)) > MOST_LETTERS:
+        for label in side.get_ticklabels():
+            label.set(rotation=40, ha="right", rotation_mode="anchor")
 
 
 def _finish(ax: Any, title: str, grid: str = "") -> None:

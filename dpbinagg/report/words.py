@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
 
 MOST_FINDINGS = 6
+MOST_NAMES = 12
+SOME, LITTLE = 0.8, 0.95
+"""A guess that is right more often than this: some privacy, hardly any."""
+
 PAPER = (
     "Lin, Slavković and Bhoomireddy (2026). Differentially Private Linear Regression and "
     "Synthetic Data Generation with Statistical Guarantees. AISTATS. arXiv:2510.16974."
@@ -40,32 +44,53 @@ def lead(results: ReleaseResults) -> str:
     on = f" with {covariates}" if covariates else ""
     return (
         f"This page reports how {readable(results.design.response_name)} goes{on} among about "
-        f"{whole(results.nobs)} records. Random noise was added before any number left the "
-        "data, so that nobody can tell with confidence whether a given person is among them."
+        f"{whole(results.nobs)} records. {_promise(results.privacy)}"
     )
 
 
-def findings(results: ReleaseResults, alpha: float = 0.05) -> tuple[list[str], str]:
-    """Coefficients that are clearly not zero, the clearest first, and the names of the rest."""
+def _promise(privacy: Privacy) -> str:
+    """How far one can trust the noise, from the best guess that it allows."""
+    added = "Random noise was added before any number left the data"
+    if float(ndtr(privacy.mu / 2.0)) > LITTLE:
+        return f"{added}, but so little of it (mu = {privacy.mu:.3g}) that it protects hardly."
+    if float(ndtr(privacy.mu / 2.0)) > SOME:
+        return f"{added}, which limits what they tell about any one person."
+    if privacy.neighbours == "add-remove":
+        return f"{added}, so that nobody can be sure whether a given person is among them."
+    return f"{added}, so that nobody can be sure what a given person's record says."
+
+
+def findings(
+    results: ReleaseResults, alpha: float = 0.05
+) -> tuple[list[tuple[str, str, str, str]], int, str]:
+    """Coefficients whose intervals leave out zero, the clearest first.
+
+    Returns
+    -------
+    clear : list of (name, coefficient, low, high)
+    more : int
+        How many such coefficients are left out.
+    rest : str
+        Names of the others.
+    """
     estimate, design = results.estimate, results.design
     ends = results.conf_int(alpha)
     order = sorted(range(len(estimate.params)), key=lambda j: -abs(float(results.tvalues[j])))
-    order = [j for j in order if j != design.intercept]
     clear, rest = [], []
     for j in order:
         name, low, high = readable(design.column_names[j]), float(ends[j][0]), float(ends[j][1])
-        if low <= 0.0 <= high or low != low:
+        if j == design.intercept:
+            continue
+        if not (low > 0.0 or high < 0.0):
             rest.append(name)
             continue
         places = decimals_for(float(estimate.bse[j]))
-        values = (number(value, places) for value in (float(estimate.params[j]), low, high))
-        middle, low_text, high_text = values
+        middle = number(float(estimate.params[j]), places)
         sign = "+" if estimate.params[j] > 0 else ""
-        clear.append(f"{name}: {sign}{middle} ({low_text} to {high_text})")
-    more = len(clear) - MOST_FINDINGS
-    if more > 0:
-        clear = [*clear[:MOST_FINDINGS], f"and {more} more in the table"]
-    return clear, listed(rest[:12]) + (" and others" if len(rest) > 12 else "")
+        clear.append((name, sign + middle, number(low, places), number(high, places)))
+    more = max(len(clear) - MOST_FINDINGS, 0)
+    others = listed(rest) if len(rest) <= MOST_NAMES else f"{len(rest)} coefficients"
+    return clear[:MOST_FINDINGS], more, others
 
 
 def guess(privacy: Privacy) -> str:
