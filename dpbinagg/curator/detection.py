@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LEAST_SQUARED = 4.0
-NEAR, RELAXED, FAR = 9.0, (6.0, 3.0, 0.0, -3.0), 3.5
+MIRROR, ANYWHERE = 2.0, 3.5
+"""Score of missing records opposite those found, and of any window when there is no other sign."""
+
+NEAR, RELAXED, FAR = 10.0, (7.0, 4.0, 1.0, -2.0), 5.0
 """Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
 
 
@@ -30,12 +33,15 @@ def _scores(counts: Array, size: int, sd: float) -> Array:
     return scores
 
 
-def detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | None:
+def detect(
+    counts: Array, sd: float, total: float | None, symmetric: bool
+) -> tuple[int, int] | None:
     """First and last bin in which records are detected; None if the counts show too little.
 
     Starts from the smallest window of bins that stands out clearly and adds
     windows outside it whose sum is significant, the more so the farther away.
-    If the `total` then tells that records are still missing, less will do.
+    If the `total` then tells that records are still missing, less will do, and
+    with `symmetric` edges the bins opposite those found are tried.
     """
     hull = core(counts, sd, math.sqrt(12.0 + 2.0 * math.log(counts.size)))
     if hull is None:
@@ -45,7 +51,23 @@ def detect(counts: Array, sd: float, total: float | None) -> tuple[int, int] | N
         if not missing(counts, sd, hull, total):
             break
         hull = _extend(counts, sd, hull, near)
+    if symmetric and missing(counts, sd, hull, total):
+        opposite = counts[::-1][hull[0] : hull[1] + 1]
+        if opposite.sum() >= MIRROR * sd * math.sqrt(opposite.size):
+            reach = max(hull[1], counts.size - 1 - hull[0])
+            return counts.size - 1 - reach, reach
     return hull
+
+
+def best(counts: Array, sd: float) -> tuple[int, int] | None:
+    """The window that stands out most, if any does."""
+    leading = (ANYWHERE, -1, 0)
+    for size in _sizes(counts.size):
+        scores = _scores(counts, size, sd)
+        first = int(scores.argmax())
+        leading = max(leading, (float(scores[first]), first, size))
+    _, first, size = leading
+    return None if first < 0 else (first, first + size - 1)
 
 
 def core(counts: Array, sd: float, need: float) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.detection import core, detect, missing
+from dpbinagg.curator.detection import best, detect, missing
 from dpbinagg.curator.tails import Tail, tail_end
 from dpbinagg.domain import Numeric
 
@@ -38,17 +38,23 @@ N_UNIFORM, DEPTH = 64, 16
 TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 """Records in the part of a distribution that is fitted as its tail, in units of the noise."""
 
-LEAST, WORTH = 20.0, 30.0
-"""Records, in units of the noise, that it takes to narrow public bounds, and to try it at all."""
+LEAST, SURE, GAIN = 20.0, 40.0, 6.0
+"""Records, in units of the noise, to narrow public bounds `GAIN` times or more, and by less."""
 
-COARSE = 0.7
-"""Share of a range that the bins at its ends may make up."""
+WORTH = 30.0
+"""Records, in units of the noise, that make ranges worth seeking where all bounds are known."""
+
+COARSE, SECOND_GAIN = 0.7, 1.5
+"""Share of a range that its outer bins may make up, and what a second look must then gain."""
+
+FIRST_SHARE = 0.8
+"""Share of mu squared for the first look, where a variable lacks a bound; else all of it."""
 
 FEW_VALUES = 8
 """Whole numbers that need no range."""
 
-GUESS, GUESS_SCORE = 1000.0, 3.5
-"""Reach where there is no bound and no sign of the records, and the score of such a sign."""
+GUESS = 1000.0
+"""Reach where there is no bound and no sign of the records."""
 
 ENOUGH, FEW = 0.02, 0.1
 """Records that may be beyond the range: `FEW`, or if the tail is heavy `ENOUGH` sqrt(n).
@@ -143,24 +149,44 @@ def working_range(
         little to improve on them.
     """
     counts = np.asarray(noisy_counts, dtype=np.float64)
-    hull = detect(counts, sd, total)
+    unbounded = math.isinf(variable.lower) and math.isinf(variable.upper)
+    hull = detect(counts, sd, total, symmetric=unbounded)
     if hull is None or (variable.bounded and _unsafe(counts, sd, hull, total)):
         return _fallback(edges, counts, sd, variable)
     first, last = hull
     inside = float(counts[first : last + 1].sum())
     n = max(inside if total is None else total, sd)
-    upper = _outer(edges, counts, sd, (first, last), n)
+    upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
-    lower = -_outer(-edges[::-1], counts[::-1], sd, mirror, n)
+    lower = max(-_outer(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
+    reached = bin_index(edges, np.array([lower, upper]))
+    if missing(counts, sd, (int(reached[0]), int(reached[1])), total):
+        guess = _fallback(edges, counts, sd, variable)
+        lower, upper = min(lower, guess[0]), max(upper, guess[1])
+    if n < SURE * sd and (upper - lower) * GAIN > variable.upper - variable.lower:
+        return variable.lower, variable.upper
     return _presentable(lower, upper, variable)
+
+
+def second_range(
+    edges: Array, noisy_counts: Array, sd: float, first: Numeric, total: float | None = None
+) -> tuple[float, float]:
+    """Range from a second histogram, over the edges of the range `first` found by the first one.
+
+    It stays as it was unless it becomes much narrower: each look may cut.
+    """
+    lower, upper = working_range(edges, noisy_counts, sd, first, total)
+    if (upper - lower) * SECOND_GAIN > first.upper - first.lower:
+        return first.lower, first.upper
+    return lower, upper
 
 
 def too_coarse(edges: Array, found: tuple[float, float], variable: Numeric) -> bool:
     """Whether the bins at the ends of a range make up most of it.
 
-    Then a second histogram, over ``histogram_edges(Numeric(*found))`` and with
-    that in the place of `variable`, tells more: the range is far from zero for
-    its width (calendar years), or the bounds are far too wide.
+    Then a second histogram, over ``histogram_edges(Numeric(*found))``, tells
+    more (`second_range`): the variable is far from zero for its width, as
+    calendar years are, or its bounds are far too wide.
     """
     margin = 0.5 if variable.integer else 0.0
     lower, upper = found[0] - margin, found[1] + margin
@@ -225,7 +251,7 @@ def _fallback(edges: Array, counts: Array, sd: float, variable: Numeric) -> tupl
         return high - GUESS, high
     half = (counts.size + 1) // 2
     folded = counts[-half:] + counts[:half][::-1]
-    window = core(folded, math.sqrt(2.0) * sd, GUESS_SCORE)
+    window = best(folded, math.sqrt(2.0) * sd)
     if window is None:
         return -GUESS, GUESS
     reach = 2.0 * float(edges[edges.size - half + window[1]])
@@ -234,10 +260,9 @@ def _fallback(edges: Array, counts: Array, sd: float, variable: Numeric) -> tupl
 
 def _presentable(lower: float, upper: float, variable: Numeric) -> tuple[float, float]:
     """Round outward, to whole numbers or to between a 20th and a 200th of the width."""
-    lower, upper = max(lower, variable.lower), min(upper, variable.upper)
     if variable.integer:
-        lower = math.ceil(lower)
-        return float(lower), float(max(math.floor(upper), lower + 1))
+        lower = min(math.ceil(lower), variable.upper - 1.0)
+        return float(lower), float(max(math.floor(upper), lower + 1.0))
     exponent = math.floor(math.log10(upper - lower))
     step = 10.0**exponent / 20.0
     if step > 1e-12 * max(abs(lower), abs(upper)) and math.isfinite(1.0 / step):
