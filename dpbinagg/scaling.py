@@ -70,7 +70,8 @@ class BinScaling:
         """``1 / unit`` of the columns and of the response, 0 where constant, (p + 1, K)."""
         unit = np.vstack([self.unit.T, np.full(len(self.unit), self.unit_y)])
         inverse: Floats = np.zeros_like(unit)
-        return np.divide(1.0, unit, out=inverse, where=unit > 0.0)
+        np.divide(1.0, unit, out=inverse, where=unit > 0.0)
+        return inverse
 
 
 def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:

@@ -117,14 +117,12 @@ class Accumulator:
 
     def total(self) -> NDArray[np.object_]:
         """The sum so far, of Python integers."""
-        return self._total + self._part.astype(object)
+        total: NDArray[np.object_] = self._total + self._part.astype(object)
+        return total
 
 
 def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
-    """f = (1, z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``.
-
-    What is not a number counts as 0.
-    """
+    """f = (1, z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``, (m, n)."""
     one = 2.0**FACTOR_BITS
     f = np.empty((scaling.size, len(response)))
     f[0] = one
@@ -139,24 +137,24 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
         np.clip(row, -one, one, out=row)
         row += 0.5
         np.floor(row, out=row)
-    return f.T
+    return f
 
 
-def moment_sums(columns: Floats, response: Floats, scaling: ColumnScaling) -> NDArray[np.object_]:
+def moment_sums(f: Floats) -> NDArray[np.object_]:
     """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact.
 
     Products of whole factors are whole; blocks short enough for all partial
     sums to stay below 2^53 are multiplied in double precision without error.
     """
+    size, n = f.shape
 
     def block_sums(block: slice) -> Integers:
-        part = np.zeros((scaling.size, scaling.size), dtype=np.int64)
+        part = np.zeros((size, size), dtype=np.int64)
         for rows in chunks(block.stop, start=block.start):
-            f = factors(columns[rows], response[rows], scaling)
-            part += (f.T @ f).astype(np.int64)
+            part += (f[:, rows] @ f[:, rows].T).astype(np.int64)
         return part
 
-    sums = Accumulator((scaling.size, scaling.size))
-    for part in map_blocks(len(response), block_sums):
+    sums = Accumulator((size, size))
+    for part in map_blocks(n, block_sums):
         sums.add(part, 2 ** (2 * FACTOR_BITS) * BLOCK)
     return sums.total()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.aggregates import factors
-from dpbinagg.curator.blocks import chunks, map_blocks
+from dpbinagg.curator.aggregates import Accumulator
+from dpbinagg.curator.blocks import BLOCK, chunks, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import ColumnScaling
@@ -44,9 +44,9 @@ class ScoreSums:
 class ScoreFactors:
     """Factors of each record's contribution; all but the last two are whole."""
 
-    direction: Floats  # sqrt(omega) w / R, (n, k)
+    direction: Floats  # sqrt(omega) w / R, (k, n)
     residual: Floats  # sqrt(omega) clip(r) / C, (n,)
-    spread: Floats  # sqrt(omega (1 - g)) w / R, (n, k)
+    spread: Floats  # sqrt(omega (1 - g)) w / R, (k, n)
     inside: Floats  # 1 - g, (n,), in units of 1 / ONE^2
     residuals: Floats  # r, (n,)
     norm2: Floats  # |w|^2, (n,)
@@ -57,27 +57,26 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
 
     Parameters
     ----------
-    f : (n, m) array
+    f : (m, n) array
         Whole multiples of 1/ONE. Their products with the request's numbers are
-        exact, and squares are added in the order of the columns, so that all
+        exact, and squares are added in the order of the rows, so that all
         engines agree.
     """
-    w = (f @ request.whitening.T) * (1.0 / ONE)
-    fitted = (f @ request.coefficients) * (1.0 / ONE)
-    r = (f[:, -1] * (scaling.scale_y / ONE) + scaling.centre_y) - fitted
-    norm2 = np.zeros(len(f))
-    for column in w.T:
-        norm2 += np.square(column)
-    root = ONE / np.sqrt(np.maximum(norm2 * (1.0 / request.radius**2), 1.0))
+    w = request.whitening @ f
+    w *= 1.0 / ONE
+    r = f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
+    r -= (request.coefficients @ f) * (1.0 / ONE)
+    norm2 = np.zeros(f.shape[1])
+    for row in w:
+        norm2 += row * row
+    root = np.sqrt(np.maximum(norm2 * (1.0 / request.radius**2), 1.0))
+    np.divide(ONE, root, out=root)
     inside = 1.0 - np.minimum(np.square(r * (1.0 / request.spread_clip)), 1.0)
-    w *= (root * (1.0 / request.radius))[:, None]
+    w *= root * (1.0 / request.radius)
+    residual = np.clip(r * (1.0 / request.clip), -1.0, 1.0) * root
+    spread = w * np.sqrt(inside) if request.weights.spread else w
     return ScoreFactors(
-        np.trunc(w),
-        np.trunc(np.clip(r * (1.0 / request.clip), -1.0, 1.0) * root),
-        np.trunc(w * np.sqrt(inside)[:, None]),
-        np.trunc(inside * (ONE * ONE)),
-        r,
-        norm2,
+        np.trunc(w), np.trunc(residual), np.trunc(spread), np.trunc(inside * ONE**2), r, norm2
     )
 
 
@@ -94,23 +93,26 @@ def norm_counts(norm2: Floats, edges: Floats) -> Integers:
     return np.bincount(np.searchsorted(edges, norm2, side="left"), minlength=len(edges) + 1)
 
 
-def score_sums(
-    columns: Floats, response: Floats, scaling: ColumnScaling, request: ScoreRequest
-) -> ScoreSums:
-    """Sums of all groups of a round over the records."""
+def score_sums(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
+    """Sums of all groups of a round over the records.
+
+    Parameters
+    ----------
+    f : (m, n) array
+        See `aggregates.factors`.
+    """
     k, weights = len(request.whitening), request.weights
     shapes = (k, (k, k), (k, k), 1, (2, len(request.thresholds)), len(request.norm_edges) + 1)
 
     def block_sums(block: slice) -> list[Integers]:
         sums = [np.zeros(shape, dtype=np.int64) for shape in shapes]
         for rows in chunks(block.stop, start=block.start):
-            f = factors(columns[rows], response[rows], scaling)
-            part = score_factors(f, scaling, request)
-            sums[0] += (part.direction.T @ part.residual).astype(np.int64)
+            part = score_factors(f[:, rows], scaling, request)
+            sums[0] += (part.direction @ part.residual).astype(np.int64)
             if weights.hessian:
-                sums[1] += (part.direction.T @ part.direction).astype(np.int64)
+                sums[1] += (part.direction @ part.direction.T).astype(np.int64)
             if weights.spread:
-                sums[2] += (part.spread.T @ part.spread).astype(np.int64)
+                sums[2] += (part.spread @ part.spread.T).astype(np.int64)
             if weights.inside:
                 sums[3] += part.inside.astype(np.int64).sum()
             if weights.tails:
@@ -119,8 +121,8 @@ def score_sums(
                 sums[5] += norm_counts(part.norm2, request.norm_edges)
         return sums
 
-    totals = [np.zeros(shape, dtype=object) for shape in shapes]
-    for sums in map_blocks(len(response), block_sums):
+    totals = [Accumulator(np.zeros(shape).shape) for shape in shapes]
+    for sums in map_blocks(f.shape[1], block_sums):
         for total, part in zip(totals, sums, strict=True):
-            total += part
-    return ScoreSums(*totals)
+            total.add(part, 2 ** (2 * FACTOR_BITS) * BLOCK)
+    return ScoreSums(*(total.total() for total in totals))

@@ -32,6 +32,7 @@ class MemoryEngine:
         self._coded: tuple[Paths, Integers] | None = None
         self._evaluated: tuple[Design, Floats, Floats] | None = None
         self._complete: NDArray[np.bool_] | None = None
+        self._scaled: tuple[Design, Floats] | None = None
 
     @classmethod
     def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:
@@ -48,7 +49,7 @@ class MemoryEngine:
     def _evaluate(self, design: Design) -> tuple[Floats, Floats]:
         """Columns and response of the records that are complete for `design`."""
         if self._evaluated is None or self._evaluated[0] is not design:
-            self._evaluated = None
+            self._evaluated = self._scaled = None
             values = self._values(design)
             # A record that is missing for the design is NaN in all its columns.
             missing = np.isnan(values[0]) | np.isnan(values[-1])
@@ -71,6 +72,20 @@ class MemoryEngine:
 
         each_block(self.total(), evaluate)
         return values
+
+    def _factors(self, design: Design, scaling: ColumnScaling) -> Floats:
+        """Scaled columns and response in whole numbers, (m, n)."""
+        columns, response = self._evaluate(design)
+        if self._scaled is None or self._scaled[0] is not design:
+            f = np.empty((scaling.size, len(response)))
+
+            def scale(block: slice) -> None:
+                for rows in chunks(block.stop, start=block.start):
+                    f[:, rows] = aggregates.factors(columns[rows], response[rows], scaling)
+
+            each_block(len(response), scale)
+            self._scaled = (design, f)
+        return self._scaled[1]
 
     def _rows(self, rows: slice) -> Records:
         return {name: column[rows] for name, column in self._records.items()}
@@ -121,11 +136,9 @@ class MemoryEngine:
         return aggregates.bin_sums(columns, response, bins, scaling)
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
-        columns, response = self._evaluate(design)
-        return aggregates.moment_sums(columns, response, scaling)
+        return aggregates.moment_sums(self._factors(design, scaling))
 
     def score_sums(
         self, design: Design, scaling: ColumnScaling, request: ScoreRequest
     ) -> scores.ScoreSums:
-        columns, response = self._evaluate(design)
-        return scores.score_sums(columns, response, scaling, request)
+        return scores.score_sums(self._factors(design, scaling), scaling, request)
