@@ -1,8 +1,16 @@
 """Differentially private linear regression that shows its work.
 
->>> from dpbinagg import dp_ols                                # doctest: +SKIP
->>> res = dp_ols("wage ~ educ + exper", data, mu=1)            # doctest: +SKIP
->>> print(res.summary())                                       # doctest: +SKIP
+Examples
+--------
+>>> from dpbinagg import dp_ols
+>>> from dpbinagg.datasets import load_wages
+>>> wages = load_wages()
+>>> res = dp_ols("np.log(wage) ~ educ + exper", wages.frame, mu=1, bounds=wages.codebook)
+>>> print(res.summary())                                       # doctest: +ELLIPSIS
+                Differentially Private OLS Regression Results
+...
+>>> res.privacy.mu
+1.0
 """
 
 from __future__ import annotations
@@ -16,20 +24,37 @@ if TYPE_CHECKING:
     from dpbinagg import audit as audit
     from dpbinagg import baselines as baselines
     from dpbinagg import datasets as datasets
+    from dpbinagg import errors as errors
     from dpbinagg import gdp as gdp
     from dpbinagg.accounting import Budget as Budget
     from dpbinagg.accounting import Ledger as Ledger
+    from dpbinagg.analyst.copies import combine_copies as combine_copies
+    from dpbinagg.analyst.refit import refit as refit
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
     from dpbinagg.domain import Domain as Domain
+    from dpbinagg.errors import BudgetError as BudgetError
+    from dpbinagg.errors import DataError as DataError
+    from dpbinagg.errors import DomainError as DomainError
+    from dpbinagg.errors import DPBinAggError as DPBinAggError
+    from dpbinagg.errors import DPBinAggWarning as DPBinAggWarning
+    from dpbinagg.errors import FormulaError as FormulaError
+    from dpbinagg.errors import IdentificationWarning as IdentificationWarning
+    from dpbinagg.errors import NotReleasedError as NotReleasedError
+    from dpbinagg.errors import PrivacyWarning as PrivacyWarning
+    from dpbinagg.errors import ReleaseError as ReleaseError
     from dpbinagg.partition import Partition as Partition
     from dpbinagg.planning import plan as plan
     from dpbinagg.release import Release as Release
+    from dpbinagg.release_files import load_release as load_release
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
     "dp_release": "dpbinagg.api",
     "plan": "dpbinagg.planning",
+    "load_release": "dpbinagg.release_files",
+    "refit": "dpbinagg.analyst.refit",
+    "combine_copies": "dpbinagg.analyst.copies",
     "Domain": "dpbinagg.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",
@@ -41,8 +66,10 @@ _EXPORTS = {
     "BudgetError": "dpbinagg.errors",
     "ReleaseError": "dpbinagg.errors",
     "DataError": "dpbinagg.errors",
+    "NotReleasedError": "dpbinagg.errors",
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",
+    "PrivacyWarning": "dpbinagg.errors",
 }
 _MODULES = ("audit", "baselines", "datasets", "gdp", "errors")
 

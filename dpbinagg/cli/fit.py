@@ -1,0 +1,190 @@
+"""``dpbinagg fit``: a private regression, and a folder with what may be published."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbinagg.cli.show import print_json, print_results, results_as_plain
+from dpbinagg.cli.tables import read_table, table_bytes
+from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, ReleaseError
+
+if TYPE_CHECKING:
+    from dpbinagg.accounting import Budget, Ledger
+    from dpbinagg.domain import Domain
+
+REPORT = "report.html"
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit, save, show."""
+    from dpbinagg.api import dp_ols
+
+    domain = public_domain(options.bounds, options.bound)
+    budget = parse_budget(options.budget)
+    if options.out:
+        check_folder(options.out)
+    ledger = open_ledger(options.ledger)
+    data = read_table(options.data, options.formula, domain, options.sheet)
+    results = dp_ols(
+        options.formula,
+        data,
+        options.mu,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        bounds=domain,
+        budget=budget,
+        partition=options.partition,
+        calibration=options.calibration,
+        estimator=options.estimator or ("paper" if options.calibration == "paper" else "refined"),
+        cov_type=options.cov_type or "sandwich",
+        missing=options.missing,
+        neighbours=options.neighbours,
+        ledger=ledger,
+        rng=options.rng,
+    )
+    folder = save(results, options.out, options.format, options.rng) if options.out else None
+    if options.json:
+        print_json({**results_as_plain(results), "folder": folder and str(folder)})
+        return
+    print_results(results, options.compare)
+    if folder:
+        print(f"\nSaved in {folder}: the release, synthetic data, scripts and {REPORT}.")
+    if ledger is not None:
+        print(f"\nLedger {ledger.name}: mu = {ledger.remaining:.4g} of {ledger.total:.4g} is left.")
+
+
+def public_domain(codebook: str | None, bounds: list[str]) -> Domain:
+    """The codebook, and the bounds given one by one."""
+    from dpbinagg.domain import Domain
+
+    domain = Domain() if codebook is None else Domain.from_csv(codebook)
+    return domain.updated(dict(parse_bound(text) for text in bounds))
+
+
+def parse_bound(text: str) -> tuple[str, Any]:
+    """Read ``NAME=LOW,HIGH`` or ``NAME=a|b|c``.
+
+    Examples
+    --------
+    >>> parse_bound("educ=0,20")
+    ('educ', (0.0, 20.0))
+    >>> parse_bound("sex=male|female")
+    ('sex', ['male', 'female'])
+    >>> parse_bound("income=0,")
+    ('income', (0.0, None))
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if "|" in value:
+        return name, [level.strip() for level in value.split("|") if level.strip()]
+    sides = value.split(",")
+    try:
+        if not name or not equals or len(sides) != 2:
+            raise ValueError
+        low, high = (float(side) if side.strip() else None for side in sides)
+    except ValueError:
+        raise DomainError(
+            f"--bound must read NAME=LOW,HIGH or NAME=a|b|c, got {text!r}; "
+            "leave a side empty that is not known"
+        ) from None
+    return name, (low, high)
+
+
+def parse_budget(text: str | None) -> Budget | None:
+    """Read ``paper`` or ``component=number,...``.
+
+    Examples
+    --------
+    >>> parse_budget("paper").scores
+    0.0
+    >>> parse_budget("moments=2,scores=3").scores
+    3.0
+    """
+    from dpbinagg.accounting import Budget
+
+    if text is None:
+        return None
+    if text == "paper":
+        return Budget.paper()
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        parts = {name.strip(): float(value) for name, value in pairs}
+        return Budget(**parts)
+    except (ValueError, TypeError):
+        raise BudgetError(
+            f"--budget must be 'paper' or read component=number,component=number, got {text!r}; "
+            "components are ranges, partition, count, sum_x, sum_y, moments, scores"
+        ) from None
+
+
+def open_ledger(path: str | None) -> Ledger | None:
+    """An existing ledger: a fit never makes one, because its total is a decision."""
+    from dpbinagg.accounting import Ledger
+
+    if path is None:
+        return None
+    if not Path(path).is_file():
+        raise BudgetError(
+            f"ledger {path!r} does not exist; make it first: dpbinagg ledger {path} --create --mu 2"
+        )
+    return Ledger(path)
+
+
+def check_folder(folder: str) -> None:
+    """Refuse a folder that cannot be written, before any budget is spent."""
+    from dpbinagg.files.folder import _refuse_foreign
+
+    target = Path(folder).absolute()
+    _refuse_foreign(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        raise ReleaseError(
+            f"--out {folder!r} cannot be written ({type(error).__name__}); choose another folder"
+        ) from None
+
+
+def save(results: Any, folder: str, formats: list[str], rng: int | None) -> Path:
+    """Write the folder; if that fails, write it elsewhere rather than lose a paid release."""
+    from dpbinagg.release_files import save_release
+
+    def write(target: Path) -> Path:
+        extra = extra_files(results, formats, rng)
+        save_release(results.release, target, results=results, extra=extra, rng=_stream(rng, 2))
+        return target
+
+    try:
+        return write(Path(folder))
+    except DPBinAggError as error:
+        rescue = Path(tempfile.mkdtemp(prefix="dpbinagg-")) / "release"
+        results.release.save(rescue)
+        raise ReleaseError(
+            f"the privacy was spent, but --out {folder!r} could not be written as asked "
+            f"({error}); the release was saved in {str(rescue)!r} instead: copy it from there"
+        ) from error
+
+
+def extra_files(results: Any, formats: list[str], rng: int | None) -> dict[str, bytes]:
+    """The report, and the synthetic data in other formats."""
+    from dpbinagg.report.page import render
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = {REPORT: render(results, rng=_stream(rng, 1)).encode()}
+        for name in formats:
+            table = results.synthesize(rng=_stream(rng, 2))
+            made[f"synthetic.{name}"] = table_bytes(table, f".{name}")
+    return made
+
+
+def _stream(rng: int | None, number: int) -> Any:
+    """Randomness for synthetic data that is not that of the noise."""
+    if rng is None:
+        return None
+    import numpy as np
+
+    return np.random.default_rng([rng, number])

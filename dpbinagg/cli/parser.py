@@ -1,0 +1,261 @@
+"""The words that the command line understands, and the help that teaches them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from dpbinagg import __version__
+
+ABOUT = """\
+Differentially private linear regression and synthetic data.
+
+A regression is fitted to records that must stay secret. What comes out (coefficients,
+honest standard errors, synthetic records) may be published: it tells almost nothing about
+any one person. How much "almost nothing" is, is a number that you choose, mu.
+"""
+
+START = """\
+start here:
+  dpbinagg demo
+      a private regression on bundled wage data, no arguments needed
+  dpbinagg fit "wage ~ educ + exper" survey.csv --mu 1 --bounds codebook.csv --out release/
+      the same on your own data; the folder holds what may be published
+  dpbinagg fit --help
+      all options, with examples
+
+exit codes: 0 fine, 1 the request could not be met (one sentence says why), 2 usage
+"""
+
+FIT = """\
+examples:
+  dpbinagg fit "wage ~ educ + exper + C(region)" survey.csv --mu 1 \\
+      --bounds codebook.csv --out release/
+  dpbinagg fit "np.log(income) ~ age + C(sex)" survey.dta --epsilon 2 --delta 1e-6 \\
+      --bound income=1000,500000 --bound "sex=male|female"
+  dpbinagg fit "score ~ treatment" school.parquet --mu 0.5 --ledger school.db --json
+
+how much privacy (--mu): 0.5 is strict, 1 usual, 2 lenient. Somebody who knows
+everything about everybody else, and tosses a coin about you, is right 50% of the time; with
+the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84% of the time.
+
+bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels (type is numeric,
+integer, categorical or boolean; levels are separated by |). Take bounds from the
+questionnaire, the law or common sense, never from the records. Bounds that are not given
+are found privately, from the same budget; levels of categories must be declared.
+
+tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
+
+A fit spends privacy each time it runs. Keep a ledger (--ledger) to add it up. Refits and
+synthetic data from the folder are free: see dpbinagg refit, dpbinagg synth.
+"""
+
+REFIT = """\
+examples:
+  dpbinagg refit release/
+  dpbinagg refit release/ "wage ~ educ" --estimator corrected
+  dpbinagg refit release/ --synthetic published.csv
+
+A smaller model uses terms of the released one. --synthetic fits the regression from a
+table made with "dpbinagg synth release/ --kind binagg --bin-id" instead of from the released sums:
+the numbers are the same. Nothing here looks at the records, and nothing costs privacy.
+"""
+
+SYNTH = """\
+examples:
+  dpbinagg synth release/ --out synthetic.csv
+  dpbinagg synth release/ --out synthetic.dta --copies 20
+  dpbinagg synth release/ --out published.csv --kind binagg --bin-id
+
+kinds:
+  calibrated  ordinary least squares on it, in any software, returns the released coefficients
+  bounded     every value inside the bounds; for looking, plotting, machine learning
+  binagg      the law of the published method; with --bin-id, dpbinagg refit reads it
+
+Standard errors that other software prints for one table leave out the privacy noise. With
+--copies 20, the standard deviation of a coefficient over the copies is its honest standard error.
+"""
+
+LEDGER = """\
+examples:
+  dpbinagg ledger survey.db --create --mu 2      a new ledger with a total of mu = 2
+  dpbinagg ledger survey.db                      what was spent, and what is left
+  dpbinagg fit ... --mu 1 --ledger survey.db     a fit that is charged to it
+
+Spending composes as the root of the sum of squares: four fits with mu = 1 make mu = 2. A fit
+that would exceed the total is refused before it looks at the records.
+"""
+
+PLAN = """\
+examples:
+  dpbinagg plan "np.log(wage) ~ educ + exper" --n 5000 --mu 1 --bounds codebook.csv
+  dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
+
+The standard errors to expect, from public facts alone: nothing is spent, no records are needed.
+"""
+
+DEMO = """\
+examples:
+  dpbinagg demo
+  dpbinagg demo --data school --mu 0.5
+  dpbinagg demo --out demo-release/       then open demo-release/report.html
+
+The bundled people are invented, so the demo may show what a real release never shows: the
+ordinary regression and the true coefficients beside the private ones.
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = _Parser(prog="dpbinagg", description=ABOUT, epilog=START)
+    parser.add_argument("--version", action="version", version=f"dpbinagg {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    _fit(commands)
+    _refit(commands)
+    _synth(commands)
+    _ledger(commands)
+    _plan(commands)
+    _demo(commands)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help keeps its line breaks and whose options are written out."""
+
+    def __init__(self, **options: Any) -> None:
+        kind = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=kind, allow_abbrev=False, **options)
+
+
+def _command(commands: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=examples
+    )
+    parser.set_defaults(run=_later(name))
+    return parser
+
+
+def _later(name: str) -> Callable[[argparse.Namespace], None]:
+    """The command, imported when it runs."""
+
+    def run(options: argparse.Namespace) -> None:
+        import_module(f"dpbinagg.cli.{name}").run(options)
+
+    return run
+
+
+def _privacy(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("privacy")
+    group.add_argument("--mu", type=float, help="total privacy, mu-GDP")
+    group.add_argument("--epsilon", type=float, help="instead of --mu, with --delta")
+    group.add_argument("--delta", type=float, help="instead of --mu, with --epsilon")
+
+
+def _bounds(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is public")
+    group.add_argument("--bounds", metavar="CODEBOOK", help="a codebook, see below")
+    group.add_argument(
+        "--bound",
+        action="append",
+        default=[],
+        metavar="NAME=LOW,HIGH",
+        help="bounds of one variable; or NAME=a|b|c, its levels; may be repeated",
+    )
+
+
+def _estimation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--estimator", choices=("refined", "combined", "corrected", "naive", "paper")
+    )
+    parser.add_argument("--cov-type", choices=("sandwich", "model"))
+
+
+def _output(parser: argparse.ArgumentParser, compare: bool = True) -> None:
+    if compare:
+        parser.add_argument(
+            "--compare", action="store_true", help="show all estimators side by side as well"
+        )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _fit(commands: Any) -> None:
+    parser = _command(commands, "fit", "fit a private regression and save what is public", FIT)
+    parser.add_argument("formula", help='as in R and statsmodels: "wage ~ educ + C(region)"')
+    parser.add_argument("data", help="the private table")
+    _privacy(parser)
+    group = parser.add_argument_group("privacy, finer")
+    group.add_argument("--ledger", metavar="FILE", help="charge this ledger; see dpbinagg ledger")
+    group.add_argument("--neighbours", choices=("add-remove", "replace"), default="add-remove")
+    group.add_argument("--budget", metavar="SPLIT", help="'paper', or moments=2,scores=3,ranges=0")
+    group.add_argument("--calibration", choices=("joint", "paper"), default="joint")
+    group.add_argument("--partition", choices=("privtree", "grid"), default="privtree")
+    group.add_argument(
+        "--rng", type=int, metavar="SEED", help="reproducible, for tests only: not for publication"
+    )
+    _bounds(parser)
+    parser.add_argument("--missing", choices=("drop", "raise"), default="drop")
+    parser.add_argument("--sheet", help="sheet of an Excel file; the first by default")
+    group = parser.add_argument_group("results")
+    group.add_argument("--out", metavar="FOLDER", help="release, synthetic data and report go here")
+    group.add_argument(
+        "--format",
+        action="append",
+        default=[],
+        choices=("parquet", "dta"),
+        help="write the synthetic data in this format too",
+    )
+    _estimation(group)  # type: ignore[arg-type]
+    _output(group)  # type: ignore[arg-type]
+
+
+def _refit(commands: Any) -> None:
+    parser = _command(commands, "refit", "fit the same or a smaller model, free of charge", REFIT)
+    parser.add_argument("release", help="the folder that fit wrote")
+    parser.add_argument("formula", nargs="?", help="a smaller model; the released one by default")
+    parser.add_argument("--synthetic", metavar="TABLE", help="fit from this synthetic table")
+    _estimation(parser)
+    _output(parser)
+
+
+def _synth(commands: Any) -> None:
+    parser = _command(commands, "synth", "make synthetic records, free of charge", SYNTH)
+    parser.add_argument("release", help="the folder that fit wrote")
+    parser.add_argument("--out", required=True, metavar="TABLE", help=".csv, .parquet or .dta")
+    parser.add_argument("--kind", choices=("calibrated", "bounded", "binagg"), default="calibrated")
+    parser.add_argument("--size", type=int, help="number of records; the noisy total by default")
+    parser.add_argument("--copies", type=int, default=1, help="number of tables, stacked")
+    parser.add_argument("--bin-id", action="store_true", help="add the number of each bin")
+    parser.add_argument("--rng", type=int, metavar="SEED", help="the same records every time")
+    _output(parser, compare=False)
+
+
+def _ledger(commands: Any) -> None:
+    parser = _command(commands, "ledger", "what was spent on a data set, and what is left", LEDGER)
+    parser.add_argument("ledger", help="the ledger file")
+    parser.add_argument("--create", action="store_true", help="make a new ledger")
+    parser.add_argument("--mu", type=float, help="total of the new ledger")
+    parser.add_argument("--name", help="name of the data set; the file's name by default")
+    _output(parser, compare=False)
+
+
+def _plan(commands: Any) -> None:
+    parser = _command(commands, "plan", "the standard errors to expect, before spending", PLAN)
+    parser.add_argument("formula")
+    parser.add_argument("--n", type=int, required=True, help="about how many records there are")
+    parser.add_argument("--mu", type=float, nargs="+", default=[1.0], help="one or more")
+    parser.add_argument("--sd", type=float, help="standard deviation of the error; a guess")
+    parser.add_argument("--rng", type=int, default=0, metavar="SEED", help="of the simulation")
+    _bounds(parser)
+    _output(parser, compare=False)
+
+
+def _demo(commands: Any) -> None:
+    parser = _command(commands, "demo", "a private regression on bundled data", DEMO)
+    parser.add_argument("--data", choices=("wages", "school"), default="wages")
+    parser.add_argument("--mu", type=float, default=1.0, help="total privacy; 1 by default")
+    parser.add_argument("--rng", type=int, metavar="SEED", help="the same noise every time")
+    parser.add_argument("--out", metavar="FOLDER", help="write release, synthetic data and report")
+    _output(parser)

@@ -1,0 +1,34 @@
+"""``dpbinagg plan``: the standard errors to expect, from public facts alone."""
+
+from __future__ import annotations
+
+import argparse
+
+from dpbinagg.cli.fit import public_domain
+from dpbinagg.cli.show import print_json
+
+
+def run(options: argparse.Namespace) -> None:
+    """Plan for one or more mu."""
+    from dpbinagg.planning import plan
+
+    domain = public_domain(options.bounds, options.bound)
+    plans = [
+        plan(options.formula, options.n, mu, domain, sd=options.sd, rng=options.rng)
+        for mu in options.mu
+    ]
+    if options.json:
+        print_json(
+            [
+                {
+                    "n": found.n,
+                    "mu": found.mu,
+                    "sd": found.sd,
+                    "assumptions": found.assumptions,
+                    "coefficients": found.frame.reset_index().to_dict("records"),
+                }
+                for found in plans
+            ]
+        )
+    else:
+        print("\n\n".join(str(found) for found in plans))

@@ -1,0 +1,40 @@
+"""``dpbinagg synth``: synthetic records from a saved release, free of charge."""
+
+from __future__ import annotations
+
+import argparse
+
+from dpbinagg.cli.show import print_json
+from dpbinagg.cli.tables import check_writable, write_table
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make a synthetic table and write it."""
+    from dpbinagg.release_files import load_release
+
+    target = check_writable(options.out)
+    release = load_release(options.release)
+    frame = release.synthesize(
+        size=options.size,
+        copies=options.copies,
+        kind=options.kind,
+        bin_id=options.bin_id,
+        rng=options.rng,
+    )
+    write_table(frame, target)
+    formula = frame.attrs.get("formula", release.formula)
+    if options.json:
+        print_json(
+            {
+                "file": str(target),
+                "rows": len(frame),
+                "columns": list(frame.columns),
+                "kind": options.kind,
+                "formula": formula,
+            }
+        )
+        return
+    print(f"{target}: {len(frame):,} synthetic records ({', '.join(frame.columns)}).")
+    if options.kind == "calibrated":
+        print(f"Least squares of {formula} on it gives the released coefficients;")
+        print("take standard errors from the release, or from the spread over 20 copies.")

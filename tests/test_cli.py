@@ -1,0 +1,361 @@
+"""The command line: what it writes, what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbinagg import Domain, dp_ols, load_release
+from dpbinagg.cli import main
+from dpbinagg.cli.tables import read_table, with_labels, with_types, write_table
+from dpbinagg.datasets import codebook_path, data_path, load_wages
+from dpbinagg.errors import DataError
+
+FORMULA = "np.log(wage) ~ educ + exper + C(region)"
+CODEBOOK = str(codebook_path("wages"))
+WAGES = str(data_path("wages"))
+CANARY = 98765.4321
+
+
+def run(*arguments: str) -> int:
+    return main(list(arguments))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    target = tmp_path_factory.mktemp("cli") / "release"
+    arguments = ("fit", FORMULA, WAGES, "--mu", "1", "--bounds", CODEBOOK, "--rng", "1")
+    assert run(*arguments, "--out", str(target), "--format", "dta", "--format", "parquet") == 0
+    return target
+
+
+def test_fit_gives_the_numbers_of_dp_ols(folder):
+    wages = load_wages()
+    expected = dp_ols(FORMULA, wages.frame, mu=1, bounds=wages.codebook, rng=1)
+    saved = load_release(folder).ols()
+    np.testing.assert_array_equal(saved.params, expected.params)
+    np.testing.assert_array_equal(saved.bse, expected.bse)
+
+
+def test_fit_writes_everything_that_it_promises(folder):
+    names = {path.name for path in folder.iterdir()}
+    promised = {"release.json", "synthetic.csv", "report.html", "synthetic.dta"}
+    assert promised | {"synthetic.parquet", "coefficients.csv", "privacy.txt"} <= names
+    csv = pd.read_csv(folder / "synthetic.csv")
+    parquet = pd.read_parquet(folder / "synthetic.parquet")
+    stata = pd.read_stata(folder / "synthetic.dta")
+    assert list(csv.columns) == list(parquet.columns) == list(stata.columns)
+    for other in (parquet, stata):
+        np.testing.assert_allclose(other["wage"], csv["wage"], rtol=1e-12)
+        assert other["region"].astype(str).tolist() == csv["region"].tolist()
+
+
+def test_fit_shows_the_table_and_the_ledger(tmp_path, capsys):
+    ledger = str(tmp_path / "survey.db")
+    assert run("ledger", ledger, "--create", "--mu", "1.2", "--name", "wages") == 0
+    fit = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK, "--ledger", ledger)
+    assert run(*fit) == 0
+    shown = capsys.readouterr().out
+    assert "Differentially Private OLS Regression Results" in shown
+    assert "mu = 0.6633 of 1.2 is left" in shown
+    assert run(*fit) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "would exceed" in err
+    assert run("ledger", ledger, "--json") == 0
+    book = json.loads(capsys.readouterr().out)
+    assert book["spent"] == 1.0
+    assert [entry["outcome"] for entry in book["entries"]] == ["released"]
+
+
+def test_json_holds_the_results(capsys):
+    arguments = ("fit", "wage ~ educ", WAGES, "--epsilon", "4", "--delta", "1e-6")
+    assert run(*arguments, "--bounds", CODEBOOK, "--rng", "3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["term"] for row in found["coefficients"]] == ["Intercept", "educ"]
+    assert found["privacy"]["for_publication"] is False
+    assert found["privacy"]["epsilon"]["1e-06"] == pytest.approx(4.0, rel=1e-9)
+    assert sum(part["mu"] ** 2 for part in found["privacy"]["mechanisms"]) == pytest.approx(
+        found["privacy"]["mu"] ** 2
+    )
+
+
+def test_refit_needs_no_records(folder, capsys):
+    assert run("refit", str(folder), "np.log(wage) ~ educ", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["term"] for row in found["coefficients"]] == ["Intercept", "educ"]
+    assert run("refit", str(folder), "--compare") == 0
+    assert "Estimators from the same release" in capsys.readouterr().out
+
+
+def test_refit_from_a_synthetic_table_gives_the_corrected_numbers(folder, tmp_path, capsys):
+    for ending in ("csv", "parquet"):
+        table = str(tmp_path / f"published.{ending}")
+        arguments = ("synth", str(folder), "--out", table, "--kind", "binagg", "--bin-id")
+        assert run(*arguments) == 0
+        capsys.readouterr()
+        assert run("refit", str(folder), "--synthetic", table, "--json") == 0
+        found = json.loads(capsys.readouterr().out)
+        expected = load_release(folder).ols(estimator="corrected")
+        values = [row["estimate"] for row in found["coefficients"]]
+        np.testing.assert_allclose(values, expected.params, rtol=1e-8)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "dta"])
+def test_synth_writes_copies(folder, tmp_path, ending, capsys):
+    table = tmp_path / f"copies.{ending}"
+    arguments = ("synth", str(folder), "--out", str(table), "--copies", "3", "--size", "400")
+    assert run(*arguments, "--rng", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 1200
+    reader = {"csv": pd.read_csv, "parquet": pd.read_parquet, "dta": pd.read_stata}[ending]
+    assert reader(table)["copy"].value_counts().tolist() == [400] * 3
+
+
+def test_plan_needs_no_table(capsys):
+    arguments = ("plan", "np.log(wage) ~ educ", "--n", "2000", "--mu", "0.5", "1")
+    assert run(*arguments, "--bounds", CODEBOOK, "--json") == 0
+    strict, usual = json.loads(capsys.readouterr().out)
+    assert strict["mu"] == 0.5
+    assert strict["coefficients"][1]["se"] > usual["coefficients"][1]["se"]
+
+
+def test_demo_shows_truth_beside_private(capsys):
+    assert run("demo", "--rng", "1") == 0
+    shown = capsys.readouterr().out
+    assert "No. Observations:" in shown
+    assert "ordinary" in shown
+    assert "not for publication" in shown.lower()
+
+
+def test_help_is_instant_and_teaches():
+    start = time.perf_counter()
+    command = [sys.executable, "-X", "importtime", "-m", "dpbinagg", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert time.perf_counter() - start < 5.0
+    assert "dpbinagg demo" in done.stdout
+    for heavy in ("numpy", "pandas", "scipy", "statsmodels", "opendp"):
+        assert f" {heavy}\n" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["fit", "refit", "synth", "ledger", "plan", "demo"])
+def test_every_command_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run(command, "--help")
+    assert stop.value.code == 0
+    assert f"dpbinagg {command}" in capsys.readouterr().out.split("examples:")[1]
+
+
+def test_usage_errors_end_with_two():
+    for wrong in (["fit"], ["fit", "y ~ x", "d.csv", "--mu", "much"], ["nonsense"]):
+        with pytest.raises(SystemExit) as stop:
+            run(*wrong)
+        assert stop.value.code == 2
+
+
+def test_no_command_shows_help(capsys):
+    assert run() == 0
+    assert "start here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "y ~ x", "absent.csv", "--mu", "1"], "does not exist"),
+        (["fit", "y ~ x", "table.doc", "--mu", "1"], "must be a file that ends in"),
+        (["fit", "wage ~ educ", WAGES], "give the privacy"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--epsilon", "1"], "not both"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "-1"], "mu"),
+        (["fit", "wage ~ C(region)", WAGES, "--mu", "1"], '--bound "NAME=a|b|c"'),
+        (["fit", "wage ~ absent", WAGES, "--mu", "1"], "no column 'absent'"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--bound", "educ"], "--bound must read"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--budget", "all=1"], "--budget must be"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--ledger", "no.db"], "--create --mu 2"),
+        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", "no.csv"], "codebook 'no.csv'"),
+        (["refit", "absent"], "does not exist"),
+        (["synth", "absent", "--out", "x.doc"], "must be written to a file that ends in"),
+        (["ledger", "no.db"], "does not exist"),
+        (["ledger", "no.db", "--create"], "needs the total"),
+        (["plan", "y ~ x", "--n", "100"], "needs bounds"),
+    ],
+)
+def test_errors_are_one_sentence_and_end_with_one(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+    assert err.startswith("dpbinagg: error: ")
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_a_release_is_refused_before_anything_is_spent(tmp_path, capsys):
+    ledger = str(tmp_path / "survey.db")
+    run("ledger", ledger, "--create", "--mu", "1")
+    taken = tmp_path / "thesis"
+    taken.mkdir()
+    (taken / "chapter.txt").write_text("mine")
+    arguments = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--ledger", ledger)
+    assert run(*arguments, "--out", str(taken)) == 1
+    assert "is not a release" in capsys.readouterr().err
+    run("ledger", ledger, "--json")
+    assert json.loads(capsys.readouterr().out)["spent"] == 0.0
+
+
+def test_a_release_that_was_paid_for_is_not_lost(tmp_path, monkeypatch, capsys):
+    from dpbinagg import release_files
+
+    original = release_files.save_release
+
+    def full_disk(release, folder, **options):
+        if options:
+            raise release_files.ReleaseError("disk full")
+        original(release, folder)
+
+    monkeypatch.setattr(release_files, "save_release", full_disk)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    arguments = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK)
+    assert run(*arguments, "--out", str(tmp_path / "out")) == 1
+    said = capsys.readouterr().err
+    assert "was saved in" in said
+    (rescued,) = tmp_path.glob("dpbinagg-*/release")
+    assert load_release(rescued).mu == 1.0
+
+
+def test_an_unforeseen_error_hides_its_text(monkeypatch, capsys):
+    def explode(*_, **__):
+        raise RuntimeError(f"bad value {CANARY}")
+
+    monkeypatch.setattr("dpbinagg.api.dp_ols", explode)
+    assert run("fit", "wage ~ educ", WAGES, "--mu", "1") == 1
+    said = capsys.readouterr().err
+    assert "RuntimeError" in said
+    assert str(CANARY) not in said
+
+
+@pytest.fixture
+def survey() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    age = rng.integers(18, 80, 300)
+    sex = rng.choice(["male", "female"], 300)
+    return pd.DataFrame({"income": 20.0 + 0.5 * age + rng.normal(size=300), "age": age, "sex": sex})
+
+
+BOUNDS = {"income": (0, 100), "age": range(18, 91)}
+
+
+def write_labelled(frame: pd.DataFrame, path: Path) -> None:
+    codes = frame.assign(sex=frame["sex"].map({"male": 1, "female": 2}).astype("int8"))
+    labels = {"sex": {1: "male", 2: "female"}}
+    if path.suffix == ".dta":
+        codes.to_stata(path, write_index=False, value_labels=labels)
+    else:
+        pyreadstat = pytest.importorskip("pyreadstat")
+        pyreadstat.write_sav(codes, str(path), variable_value_labels=labels)
+
+
+@pytest.mark.parametrize("ending", ["dta", "sav"])
+def test_value_labels_become_levels(survey, tmp_path, ending):
+    path = tmp_path / f"survey.{ending}"
+    write_labelled(survey, path)
+    frame = read_table(path, "income ~ age + C(sex)", Domain(BOUNDS))
+    assert list(frame["sex"].cat.categories) == ["male", "female"]
+    assert frame["sex"].astype(str).tolist() == survey["sex"].tolist()
+    res = dp_ols("income ~ age + C(sex)", frame, mu=5, bounds=BOUNDS, rng=1)
+    assert "C(sex)[T.female]" in res.params.index
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "dta", "sav", "xlsx"])
+def test_every_format_gives_the_same_regression(survey, tmp_path, ending):
+    path = tmp_path / f"survey.{ending}"
+    if ending in ("csv", "tsv"):
+        survey.to_csv(path, index=False, sep="," if ending == "csv" else "\t")
+    elif ending == "parquet":
+        survey.to_parquet(path)
+    elif ending == "xlsx":
+        pytest.importorskip("openpyxl")
+        survey.to_excel(path, index=False)
+    else:
+        write_labelled(survey, path)
+    domain = Domain({**BOUNDS, "sex": ["male", "female"]})
+    formula = "income ~ age + C(sex)"
+    frame = read_table(path, formula, domain)
+    found = dp_ols(formula, frame, mu=5, bounds=domain, rng=1)
+    expected = dp_ols(formula, survey, mu=5, bounds=domain, rng=1)
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
+
+
+def test_a_numeric_variable_keeps_its_codes():
+    codes = pd.DataFrame({"age": [30, 99]})
+    labels = {"age": {99: "refused"}}
+    kept = with_labels(codes, labels, Domain({"age": (18, 90)}))
+    assert kept["age"].tolist() == [30, 99]
+
+
+def test_cells_that_do_not_fit_are_missing():
+    text = pd.DataFrame(
+        {
+            "x": ["1", "1e3", "", "abc", " 7 "],
+            "flag": ["TRUE", "false", "1", "", "maybe"],
+            "code": ["1", "2.0", "3", "x", ""],
+            "word": ["NA", "b ", "c", "", "b"],
+        }
+    )
+    domain = Domain({"flag": [False, True], "code": [1, 2], "word": ["NA", "b"], "x": (0, 9)})
+    frame = with_types(text, domain)
+    np.testing.assert_array_equal(frame["x"], [1, 1000, np.nan, np.nan, 7])
+    assert frame["flag"].tolist()[:3] == [True, False, True]
+    assert frame["flag"].isna().tolist() == [False, False, False, True, True]
+    assert frame["code"].tolist()[:2] == [1, 2]
+    assert frame["code"].isna().tolist()[2:] == [True] * 3
+    assert frame["word"].tolist()[:2] == ["NA", "b"]
+    assert frame["word"].isna().tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    ["12,abc\n", "12\n", "1,2,3,4\n", "é,\xff\n", ",\n", "1e999,nan\n"],
+    ids=["word", "short", "long", "letters", "empty", "huge"],
+)
+def test_one_odd_line_changes_no_message(tmp_path, capsys, spoiled):
+    """A neighbouring file must not be told by an error: every line is read by the same rule."""
+    rows = "".join(f"{x},{x % 7}\n" for x in range(200))
+    path = tmp_path / "table.csv"
+    path.write_bytes(("y,x\n" + rows + spoiled).encode("latin-1"))
+    bounds = ("--bound", "y=0,200", "--bound", "x=0,7")
+    assert run("fit", "y ~ x", str(path), "--mu", "1", *bounds) == 0
+    assert "error" not in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_refused_without_its_content(tmp_path):
+    for ending in ("parquet", "dta", "sav", "xlsx"):
+        path = tmp_path / f"table.{ending}"
+        path.write_bytes(f"this is {CANARY}, not a table".encode())
+        with pytest.raises(DataError) as error:
+            read_table(path, "y ~ x", Domain())
+        assert str(CANARY) not in str(error.value)
+        assert error.value.__cause__ is None
+
+
+def test_tables_are_written_and_read_back(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "x": [1.5, 2.5],
+            "flag": [True, False],
+            "sex": pd.Categorical(["f", "m"], categories=["m", "f"]),
+        }
+    )
+    write_table(frame, tmp_path / "t.dta")
+    back = pd.read_stata(tmp_path / "t.dta")
+    assert list(back["sex"].cat.categories) == ["m", "f"]
+    assert back["flag"].tolist() == [1, 0]
+    with pytest.raises(DataError, match="its folder does not exist"):
+        write_table(frame, tmp_path / "absent" / "t.csv")
