@@ -1,0 +1,158 @@
+"""Write the measured tables of the README from the CSV files in ``results``.
+
+    python benchmarks/tables.py            rewrites what stands between the markers
+    python benchmarks/tables.py --check    says whether they are up to date
+
+A marker is ``<!-- table: name -->`` and ends with ``<!-- end of table -->``. A table whose CSV
+is not there says so; no figure is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+RESULTS = Path(__file__).parent / "results"
+README = Path(__file__).parent.parent / "README.md"
+MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+NAMES = {
+    "ols": "OLS (not private)",
+    "refined": "dpbinagg",
+    "binagg": "BinAgg, honest",
+    "dpgd": "DP-GD",
+    "adassp": "AdaSSP",
+    "ssp": "SSP",
+}
+SOURCES = {
+    "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
+    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
+    "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
+    "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
+    "scale": ("scale.csv", "benchmarks/scale.py"),
+}
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, numbers to the right."""
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def number(value: object, digits: int = 3) -> str:
+    """A number with `digits` decimals, a dash where there is none."""
+    return "-" if not isinstance(value, int | float) or pd.isna(value) else f"{value:.{digits}f}"
+
+
+def reach(table: pd.DataFrame) -> str:
+    """Median relative error of the slopes by setting and method, and coverage."""
+    wide = table.pivot_table(index="setting", columns="method", values="median", sort=False)
+    methods = [name for name in NAMES if name in wide.columns]
+    ours = table[table.method == "refined"].set_index("setting")["coverage"]
+    rows = [
+        [setting, *(number(wide.loc[setting, name]) for name in methods), number(ours[setting], 2)]
+        for setting in wide.index
+    ]
+    header = ["setting", *(NAMES[name] for name in methods), "coverage of dpbinagg's 95% interval"]
+    return markdown(header, rows) + replicates(table)
+
+
+def table1(table: pd.DataFrame) -> str:
+    """Bias, spread and coverage, averaged over the five coefficients."""
+    columns = ["bias", "empirical_sd", "median_se", "coverage"]
+    means = table.groupby(["method", "true_mu"], sort=False)[columns].mean().reset_index()
+    rows = [
+        [str(row["method"]), number(row["true_mu"], 2), *(number(row[name]) for name in columns)]
+        for row in means.to_dict("records")
+    ]
+    header = ["method", "true mu", "bias", "empirical sd", "median s.e.", "coverage"]
+    return markdown(header, rows) + replicates(table)
+
+
+def table2(table: pd.DataFrame) -> str:
+    """Relative squared error of prediction on the paper's data sets."""
+    tight = table[table.widen == 1].pivot_table(index="set", columns="method", values="median")
+    loose = table[table.widen == 4].pivot_table(index="set", columns="method", values="median")
+    methods = [name for name in NAMES if name in tight.columns]
+    paper = table.groupby("set")["paper_binagg"].first()
+    rows = [
+        [
+            str(key),
+            *(number(tight.loc[key, name], 4) for name in methods),
+            number(loose.loc[key, "refined"], 4) if "refined" in loose.columns else "-",
+            number(paper[key], 3),
+        ]
+        for key in tight.index
+    ]
+    names = [NAMES[name] for name in methods]
+    header = ["data", *names, "dpbinagg, bounds 4x too wide", "BinAgg as published"]
+    return markdown(header, rows) + replicates(table)
+
+
+def coverage(table: pd.DataFrame) -> str:
+    """Coverage of 95% intervals over the grid, by number of records."""
+    known = table[table.identified >= 0.5]
+    rows = []
+    for n, part in known.groupby("n"):
+        inside = part.coverage.between(0.93, 0.97).mean()
+        low, middle, high = part.coverage.quantile([0.0, 0.5, 1.0])
+        values = [number(float(value)) for value in (low, middle, high)]
+        naive = number(float(part.naive_coverage.median()))
+        rows.append([f"{n:,}", str(len(part)), f"{inside:.0%}", *values, naive])
+    header = ["records", "cells", "within .93-.97", "lowest", "median", "highest", "naive, median"]
+    return markdown(header, rows) + replicates(table)
+
+
+def scale(table: pd.DataFrame) -> str:
+    """Everything in the file, as it is."""
+    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row]
+            for row in table.itertuples(index=False)]  # fmt: skip
+    return markdown([str(name) for name in table.columns], rows)
+
+
+def replicates(table: pd.DataFrame) -> str:
+    """How many replicates stand behind the table."""
+    if "replicates" not in table.columns:
+        return ""
+    most = int(table["replicates"].max())
+    return f"\n{most:,} replicates for each number.\n"
+
+
+MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
+    "reach": reach,
+    "table1": table1,
+    "table2": table2,
+    "coverage": coverage,
+    "scale": scale,
+}
+
+
+def made(name: str) -> str:
+    """The text that belongs between the markers of `name`."""
+    file, command = SOURCES[name]
+    if not (RESULTS / file).is_file():
+        return f"Not measured yet: run `python {command}`.\n"
+    return f"{MAKERS[name](pd.read_csv(RESULTS / file))}\nReproduce: `python {command}`.\n"
+
+
+def filled(text: str) -> str:
+    """The README with every table made afresh."""
+    return MARKED.sub(lambda match: match[1] + made(match[2]) + match[3], text)
+
+
+def main() -> int:
+    """Rewrite the README, or say whether that would change it."""
+    text = README.read_text(encoding="utf-8")
+    fresh = filled(text)
+    if "--check" in sys.argv:
+        print("up to date" if fresh == text else "out of date")
+        return int(fresh != text)
+    README.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
