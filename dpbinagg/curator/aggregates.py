@@ -7,6 +7,8 @@ the engine, and one record changes it by no more than the proof says.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -21,6 +23,7 @@ Integers = NDArray[np.int64]
 # Sums of contributions stay within 64 bits over a block; products of factors
 # add up exactly in double precision over a chunk.
 assert BLOCK * 2**GRID_BITS < 2**62
+assert 2 * FACTOR_BITS <= GRID_BITS
 assert CHUNK <= 2 ** (53 - 2 * FACTOR_BITS)
 
 
@@ -56,16 +59,12 @@ def unit_contributions(
     return scaled
 
 
-def bin_sums(
+def bin_parts(
     columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
-) -> tuple[Integers, NDArray[np.object_], NDArray[np.object_]]:
-    """Counts, and sums of scaled deviations in units of ``2^-GRID_BITS``.
+) -> Iterator[tuple[Integers, Integers]]:
+    """Counts (K,) and sums of scaled deviations (K, p + 1), of one block of records after another.
 
-    Returns
-    -------
-    count : (K,) int64
-    dev_x : (K, p) of Python integers
-    dev_y : (K,) of Python integers
+    Sums are in units of ``2^-GRID_BITS``, those of the response come last.
     """
     n_bins, p = scaling.centre.shape
 
@@ -80,11 +79,26 @@ def bin_sums(
                 column[:] = row
         return np.bincount(bins[block], minlength=n_bins), sums_by_bin(whole, bins[block], n_bins)
 
+    return map_blocks(len(bins), block_sums)
+
+
+def bin_sums(
+    columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
+) -> tuple[Integers, NDArray[np.object_], NDArray[np.object_]]:
+    """Counts, and sums of scaled deviations in units of ``2^-GRID_BITS``.
+
+    Returns
+    -------
+    count : (K,) int64
+    dev_x : (K, p) of Python integers
+    dev_y : (K,) of Python integers
+    """
+    n_bins, p = scaling.centre.shape
     count = np.zeros(n_bins, dtype=np.int64)
     sums = Accumulator((n_bins, p + 1))
-    for counts, part in map_blocks(len(bins), block_sums):
+    for counts, part in bin_parts(columns, response, bins, scaling):
         count += counts
-        sums.add(part, 2**GRID_BITS * BLOCK)
+        sums.add(part, BLOCK)
     total = sums.total()
     return count, total[:, :p], total[:, p]
 
@@ -106,8 +120,9 @@ class Accumulator:
         self._reach = 0
         self._total = np.zeros(shape, dtype=object)
 
-    def add(self, part: Integers, reach: int) -> None:
-        """Add `part`, whose entries are at most `reach` in absolute value."""
+    def add(self, part: Integers, n: int) -> None:
+        """Add `part`, to which at most n records contributed at most ``2^GRID_BITS`` each."""
+        reach = n * 2**GRID_BITS
         if self._reach + reach >= 2**63:
             self._total += self._part
             self._part[...] = 0
@@ -140,10 +155,10 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
     return f
 
 
-def moment_sums(f: Floats) -> NDArray[np.object_]:
-    """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact.
+def moment_parts(f: Floats) -> Iterator[Integers]:
+    """``sum f f'`` of one block of records after another.
 
-    Products of whole factors are whole; blocks short enough for all partial
+    Products of whole factors are whole; chunks short enough for all partial
     sums to stay below 2^53 are multiplied in double precision without error.
     """
     size, n = f.shape
@@ -154,7 +169,12 @@ def moment_sums(f: Floats) -> NDArray[np.object_]:
             part += (f[:, rows] @ f[:, rows].T).astype(np.int64)
         return part
 
-    sums = Accumulator((size, size))
-    for part in map_blocks(n, block_sums):
-        sums.add(part, 2 ** (2 * FACTOR_BITS) * BLOCK)
+    return map_blocks(n, block_sums)
+
+
+def moment_sums(f: Floats) -> NDArray[np.object_]:
+    """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact."""
+    sums = Accumulator((len(f), len(f)))
+    for part in moment_parts(f):
+        sums.add(part, BLOCK)
     return sums.total()

@@ -6,11 +6,14 @@ Sums are whole numbers, so neither the blocks nor the threads show in them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from threading import current_thread
 from typing import TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 CHUNK = 2**13
@@ -32,9 +35,12 @@ def n_workers() -> int:
     return min(available or 1, MAX_WORKERS)
 
 
+PREFIX = "dpbinagg"
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_workers(), thread_name_prefix="dpbinagg")
+    return ThreadPoolExecutor(n_workers(), thread_name_prefix=PREFIX)
 
 
 if hasattr(os, "register_at_fork"):
@@ -42,12 +48,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:
-    """``function(rows)`` for all blocks of n rows, in order, on several threads.
+def _alone() -> bool:
+    """Whether work must stay on this thread: there are no others, or it is one of them."""
+    return n_workers() == 1 or current_thread().name.startswith(PREFIX)
 
-    `function` must not call `map_blocks` itself: its threads are shared.
-    """
-    if n <= size or n_workers() == 1:
+
+def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:
+    """``function(rows)`` for all blocks of n rows, in order, on several threads."""
+    if n <= size or _alone():
         return map(function, chunks(n, size))
     return _pool().map(function, chunks(n, size))
 
@@ -56,3 +64,25 @@ def each_block(n: int, function: Callable[[slice], None], size: int = BLOCK) -> 
     """Run ``function(rows)`` for all blocks of n rows."""
     for _ in map_blocks(n, function, size):
         pass
+
+
+def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
+    """``function(item)`` for all items, in order, on several threads.
+
+    Items are taken from their iterator one by one, a few ahead of the results.
+    """
+    if _alone():
+        yield from map(function, items)
+        return
+    waiting: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            waiting.append(_pool().submit(function, item))
+            del item
+            if len(waiting) > n_workers():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

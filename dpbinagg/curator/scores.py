@@ -7,6 +7,7 @@ a contribution is at most what `ScoreRequest` proves.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,19 +94,26 @@ def norm_counts(norm2: Floats, edges: Floats) -> Integers:
     return np.bincount(np.searchsorted(edges, norm2, side="left"), minlength=len(edges) + 1)
 
 
-def score_sums(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
-    """Sums of all groups of a round over the records.
+def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the groups of a round."""
+    k = len(request.whitening)
+    return (k,), (k, k), (k, k), (1,), (2, len(request.thresholds)), (len(request.norm_edges) + 1,)
+
+
+def score_parts(
+    f: Floats, scaling: ColumnScaling, request: ScoreRequest
+) -> Iterator[list[Integers]]:
+    """Sums of all groups of a round, of one block of records after another.
 
     Parameters
     ----------
     f : (m, n) array
         See `aggregates.factors`.
     """
-    k, weights = len(request.whitening), request.weights
-    shapes = (k, (k, k), (k, k), 1, (2, len(request.thresholds)), len(request.norm_edges) + 1)
+    weights = request.weights
 
     def block_sums(block: slice) -> list[Integers]:
-        sums = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
         for rows in chunks(block.stop, start=block.start):
             part = score_factors(f[:, rows], scaling, request)
             sums[0] += (part.direction @ part.residual).astype(np.int64)
@@ -121,8 +129,13 @@ def score_sums(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> Scor
                 sums[5] += norm_counts(part.norm2, request.norm_edges)
         return sums
 
-    totals = [Accumulator(np.zeros(shape).shape) for shape in shapes]
-    for sums in map_blocks(f.shape[1], block_sums):
+    return map_blocks(f.shape[1], block_sums)
+
+
+def score_sums(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
+    """Sums of all groups of a round over the records."""
+    totals = [Accumulator(shape) for shape in score_shapes(request)]
+    for sums in score_parts(f, scaling, request):
         for total, part in zip(totals, sums, strict=True):
-            total.add(part, 2 ** (2 * FACTOR_BITS) * BLOCK)
+            total.add(part, BLOCK)
     return ScoreSums(*(total.total() for total in totals))
