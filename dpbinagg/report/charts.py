@@ -7,10 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbinagg.report.margins import Margin
+from dpbinagg.report.margins import Counts, Margin
 from dpbinagg.report.markup import Markup, el, join, number
 from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
-from dpbinagg.report.svg import LEAST_ROOM, LETTER, Scale, line, rect, shorten, svg, text, ticks
+from dpbinagg.report.svg import (
+    LEAST_ROOM,
+    LETTER,
+    Scale,
+    line,
+    mark,
+    rect,
+    shorten,
+    svg,
+    text,
+    ticks,
+)
 from dpbinagg.report.tables import significant
 
 LEVELS = 9
@@ -30,7 +41,7 @@ def _below(axis: Axis, scale: Scale, y: float) -> list[Markup]:
     marks = _marks(axis, scale)
     room = abs(scale.end - scale.start) / max(len(marks), 1)
     if axis.labels is None:
-        return [text(x, y, word, "middle") for x, word in marks]
+        return [mark(x, y, word, scale.end + 8.0) for x, word in marks]
     step = max(math.ceil(LEAST_ROOM / room), 1)
     return [text(x, y, shorten(word, room * step - 4.0), "middle") for x, word in marks[::step]]
 
@@ -50,7 +61,7 @@ def coefficient_chart(shown: Coefficients) -> Markup:
         parts.append(
             line(scale(value), top, scale(value), bottom, "zero" if value == 0 else "grid")
         )
-        parts.append(text(scale(value), bottom + 16.0, significant(value), "middle"))
+        parts.append(mark(scale(value), bottom + 16.0, significant(value), width))
     for place, name in enumerate(shown.names):
         y = top + row * place
         parts.append(text(pad, y + 14.0, shorten(name, width - 2 * pad), class_="name"))
@@ -98,8 +109,7 @@ def density_chart(shown: Density) -> Markup:
     bottom = 200.0
     x = Scale(float(shown.x.edges[0]), float(shown.x.edges[-1]), left, width - right)
     y = Scale(float(shown.y.edges[0]), float(shown.y.edges[-1]), bottom, top)
-    most = float(shown.values.max()) if shown.values.size else 0.0
-    shades = np.sqrt(shown.values / (most or 1.0)) * LEVELS
+    shades = (shown.values / shown.top) ** shown.power * LEVELS
     shades = np.clip(np.ceil(shades) - 1, 0, LEVELS - 1).astype(int)
     cells = [""] * LEVELS
     xs = [x(float(edge)) for edge in shown.x.edges]
@@ -119,8 +129,8 @@ def density_chart(shown: Density) -> Markup:
         for at, word in _marks(shown.y, y)
     ]
     parts.append(text(left, 13.0, shorten(shown.y.name, width - left), class_="name"))
-    parts.append(_key(left, bottom + 42.0, most))
-    spoken = f"Noisy counts per unit of area, from 0 to {significant(most, 3)}."
+    parts.append(_key(left, bottom + 42.0, shown.top))
+    spoken = f"Noisy counts per unit of area, up to {significant(float(shown.values.max()), 3)}."
     return svg(width, height, f"Bins over {shown.x.name} and {shown.y.name}", spoken, *parts)
 
 
@@ -180,24 +190,20 @@ def _mean(shown: Means, i: int, x: Scale, y: Scale) -> Markup:
 def margin_chart(shown: Margin) -> Markup:
     """Synthetic records as bars, what was released as line and band."""
     width, height, left, right, top, bottom = 300.0, 182.0, 8.0, 292.0, 22.0, 158.0
-    tallest = [float(shown.synthetic.max(initial=0.0))]
-    if shown.released is not None and shown.half is not None:
-        tallest.append(float((shown.released + shown.half).max()))
-    x = Scale(float(shown.fine_edges[0]), float(shown.fine_edges[-1]), left, right)
-    y = Scale(0.0, max(tallest) * 1.05 or 1.0, bottom, top)
+    x = Scale(float(shown.edges[0]), float(shown.edges[-1]), left, right)
+    y = Scale(0.0, shown.top, bottom, top)
     parts = [text(left, 13.0, shorten(shown.name, width - 16.0), class_="name")]
     parts += _bars(shown, x, y)
-    if shown.labels is None:
-        parts += _step(shown, x, y)
-    else:
-        parts += _points(shown, x, y)
+    if shown.counts is not None:
+        draw = _step if shown.labels is None else _points
+        parts += draw(shown.counts, x, y)
     if shown.mean is not None:
         value, half = shown.mean
         start, end = x(value - half), x(value + half)
         parts.append(rect(start, top, max(end - start, 0.5), bottom - top, "band"))
         parts.append(line(x(value), top, x(value), bottom, "released"))
     parts.append(line(left, bottom, right, bottom, "axis"))
-    axis = Axis(shown.name, shown.fine_edges, shown.labels, np.empty((0, 0)))
+    axis = Axis(shown.name, shown.edges, shown.labels, np.empty((0, 0)), shown.integer)
     parts += _below(axis, x, bottom + 15.0)
     return svg(width, height, f"{shown.name}: synthetic and released", _margin_words(shown), *parts)
 
@@ -207,9 +213,9 @@ def _margin_words(shown: Margin) -> str:
         return (
             f"Released mean {significant(shown.mean[0])}, noise ±{significant(shown.mean[1], 2)}."
         )
-    if shown.labels is None or shown.released is None:
+    if shown.labels is None or shown.counts is None:
         return "Histogram of the synthetic records against the shares from noisy bin counts."
-    pairs = zip(shown.labels, shown.released, shown.synthetic, strict=True)
+    pairs = zip(shown.labels, shown.counts.spread, shown.synthetic, strict=True)
     return "; ".join(f"{label}: released {a:.0%}, synthetic {b:.0%}" for label, a, b in pairs)
 
 
@@ -217,7 +223,7 @@ def _bars(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
     gap = 0.1 if shown.labels is not None else 0.0
     bars = []
     for i, value in enumerate(shown.synthetic):
-        low, high = shown.fine_edges[i], shown.fine_edges[i + 1]
+        low, high = shown.edges[i], shown.edges[i + 1]
         start, end = x(float(low + gap * (high - low))), x(float(high - gap * (high - low)))
         share = float(value * (high - low))
         where = (
@@ -231,31 +237,32 @@ def _bars(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
     return bars
 
 
-def _step(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
-    if shown.released is None or shown.half is None:
-        return []
-    low, high = shown.released - shown.half, shown.released + shown.half
+def _step(shown: Counts, x: Scale, y: Scale) -> list[Markup]:
     across = [x(float(edge)) for edge in np.repeat(shown.edges, 2)[1:-1]]
 
     def path(values: Floats) -> list[str]:
-        heights = [y(max(float(value), 0.0)) for value in np.repeat(values, 2)]
+        heights = [_height(float(value), y) for value in np.repeat(values, 2)]
         return [f"{number(a)} {number(b)}" for a, b in zip(across, heights, strict=True)]
 
-    band = "M" + "L".join([*path(high), *path(low)[::-1]]) + "Z"
-    steps = "M" + "L".join(path(shown.released))
+    band = "M" + "L".join([*path(shown.high), *path(shown.low)[::-1]]) + "Z"
+    steps = "M" + "L".join(path(shown.spread))
     return [el("path", d=band, class_="band"), el("path", d=steps, class_="released")]
 
 
-def _points(shown: Margin, x: Scale, y: Scale) -> list[Markup]:
-    if shown.released is None or shown.half is None:
-        return []
+def _points(shown: Counts, x: Scale, y: Scale) -> list[Markup]:
     parts = []
-    for i, (value, half) in enumerate(zip(shown.released, shown.half, strict=True)):
-        at = x(i + 0.5)
-        low, high = y(max(float(value - half), 0.0)), y(max(float(value + half), 0.0))
-        parts.append(line(at, low, at, high, "released"))
-        parts.append(el("circle", cx=at, cy=y(max(float(value), 0.0)), r=3.5, class_="dot"))
+    rows = zip(shown.low, shown.spread, shown.high, strict=True)
+    for i, (low, value, high) in enumerate(rows):
+        bottom, at, top = (_height(float(share), y) for share in (low, value, high))
+        start, end = x(i + 0.35), x(i + 0.65)
+        parts.append(rect(start, top, end - start, max(bottom - top, 1.0), "band"))
+        parts.append(line(start, at, end, at, "released"))
     return parts
+
+
+def _height(value: float, y: Scale) -> float:
+    """Where a share is drawn, within the picture."""
+    return y(min(max(value, 0.0), y.high))
 
 
 def curve_chart(

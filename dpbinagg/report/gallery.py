@@ -130,8 +130,8 @@ def synthetic_data(results: DPResults, frame: pd.DataFrame) -> Markup:
     shown = [charts.margin_chart(one) for one in margins.margins(results, names, frame)]
     entries = [
         (_swatch("synthetic"), "synthetic records"),
-        (_swatch("released", line=True), "released (response: its mean)"),
-        (_swatch("band"), "95% interval for the noise"),
+        (_swatch("released", line=True), "released counts, spread evenly over their bins"),
+        (_swatch("band"), "what the noisy counts allow (95%)"),
     ]
     return section(
         "synthetic",
@@ -139,8 +139,9 @@ def synthetic_data(results: DPResults, frame: pd.DataFrame) -> Markup:
         el(
             "p",
             f"The {len(frame):,} synthetic records follow from the release alone and describe "
-            "nobody. The black line is the share of records that the noisy bin counts give, each "
-            "count spread evenly over its bin.",
+            "nobody. Where bins are wide, the counts leave open how records lie within them; the "
+            "synthetic records then follow the other released numbers. Of the response, the line "
+            "is the released mean.",
         ),
         _legend(entries),
         _panels(shown),

@@ -22,23 +22,47 @@ if TYPE_CHECKING:
 FINE_CELLS = 24
 """Cells of the histogram of a continuous variable."""
 
+TOUCH = 1e-9
+"""A smaller share of a box in a cell is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Shares per unit that the noisy counts give in the cells between `edges`.
+
+    `spread` has each count spread evenly over its bin; from `low` to `high` is what the
+    counts allow however the records lie within the bins.
+    """
+
+    edges: Floats
+    spread: Floats
+    low: Floats
+    high: Floats
+
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """One variable: shares per unit from noisy counts, and in the synthetic records.
+    """One variable: shares per unit in the synthetic records, and as released.
 
-    A category has one cell for each level. `released` is None for the response, whose
+    A category has one cell for each level. There are no counts of the response, whose
     noisy mean and the half-length of its interval are in `mean` instead.
     """
 
     name: str
     labels: tuple[str, ...] | None
     edges: Floats
-    released: Floats | None
-    half: Floats | None
-    fine_edges: Floats
     synthetic: Floats
+    counts: Counts | None = None
+    integer: bool = False
     mean: tuple[float, float] | None = None
+
+    @property
+    def top(self) -> float:
+        """Where the picture ends; what the counts allow may reach further."""
+        tallest = float(self.synthetic.max(initial=0.0))
+        if self.counts is not None:
+            tallest = max(tallest, float(self.counts.spread.max(initial=0.0)))
+        return 1.15 * tallest or 1.0
 
 
 def margins(
@@ -70,25 +94,28 @@ def margins(
 
 
 def margin(release: Release, synthetic: pd.DataFrame, name: str) -> Margin:
-    """Released and synthetic shares of a covariate."""
+    """Released and synthetic shares of a covariate.
+
+    A cell holds at least the records of the I bins inside it and at most those of the J
+    bins that reach into it, so its count lies between ``sum_I c_k - z sd sqrt(I)`` and
+    ``sum_J c_k + z sd sqrt(J)`` with a probability of at least 95%.
+    """
     cut, bins = axis(release, name), bins_of(release)
-    total = max(float(bins.counts.sum()), 1.0)
-    released = (bins.counts @ cut.shares) / total / cut.widths
-    noise = bins.sd_count * np.sqrt((cut.shares**2).sum(axis=0)) / total / cut.widths
+    inside = (cut.shares > 1.0 - TOUCH).astype(np.float64)
+    touching = (cut.shares > TOUCH).astype(np.float64)
+    noise = [QUANTILE * bins.sd_count * np.sqrt(some.sum(axis=0)) for some in (inside, touching)]
+    unit = max(float(bins.counts.sum()), 1.0) * cut.widths
     variable = release.domain[name]
     values = as_records(synthetic[[name]], release)[name].astype(np.float64)
     fine = _fine_edges(variable, cut.edges)
-    if cut.categorical:
-        values = values + 0.5
-    return Margin(
-        name,
-        cut.labels,
+    counts = Counts(
         cut.edges,
-        released,
-        QUANTILE * noise,
-        fine,
-        _histogram(values, fine),
+        (bins.counts @ cut.shares) / unit,
+        np.maximum(bins.counts @ inside - noise[0], 0.0) / unit,
+        np.maximum(bins.counts @ touching + noise[1], 0.0) / unit,
     )
+    synthetic_shares = _histogram(values + (0.5 if cut.categorical else 0.0), fine)
+    return Margin(name, cut.labels, fine, synthetic_shares, counts, cut.integer)
 
 
 def _fine_edges(variable: Numeric | Categorical, edges: Floats) -> Floats:
@@ -113,16 +140,8 @@ def response_margin(release: Release, synthetic: pd.DataFrame) -> Margin:
         values = synthetic.iloc[:, 0].to_numpy(dtype=np.float64)
     low, high = float(values.min()), float(values.max())
     edges = np.linspace(low, high if high > low else low + 1.0, FINE_CELLS + 1)
-    return Margin(
-        readable(design.response_name),
-        None,
-        edges,
-        None,
-        None,
-        edges,
-        _histogram(values, edges),
-        _response_mean(release),
-    )
+    name, mean = readable(design.response_name), _response_mean(release)
+    return Margin(name, None, edges, _histogram(values, edges), mean=mean)
 
 
 def _response_mean(release: Release) -> tuple[float, float] | None:

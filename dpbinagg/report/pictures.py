@@ -110,6 +110,18 @@ class Density:
     y: Axis
     values: Floats
 
+    @property
+    def top(self) -> float:
+        """Value of the darkest shade: the largest, or twice the mean where all are alike."""
+        area = np.outer(self.x.widths, self.y.widths)
+        mean = float((self.values * area).sum() / area.sum())
+        return max(float(self.values.max(initial=0.0)), 2.0 * mean) or 1.0
+
+    @property
+    def power(self) -> float:
+        """Exponent from values to shades; below 1 where few cells hold most."""
+        return 0.5 if np.median(self.values) < 0.25 * self.top else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Means:

@@ -149,7 +149,7 @@ def _curve(results: DPResults, points: Sequence[tuple[float, float]]) -> Markup:
     start = min(range(len(points)), key=lambda i: abs(points[i][0] - math.log10(results.delta)))
     chart, places = charts.curve_chart(points, points[start])
     data = [
-        [_delta(exponent), f"{value:.3g}", number(x, 2), number(y, 2)]
+        [_delta(exponent), _digits(value), number(x, 2), number(y, 2)]
         for (exponent, value), (x, y) in zip(points, places, strict=True)
     ]
     first = data[start]
@@ -168,7 +168,7 @@ def _curve(results: DPResults, points: Sequence[tuple[float, float]]) -> Markup:
         id="control",
         hidden=True,
     )
-    rows = [[power(delta), f"{results.privacy.epsilon(delta):.3g}"] for delta in TABLED]
+    rows = [[power(delta), _digits(results.privacy.epsilon(delta))] for delta in TABLED]
     reading = f"At delta = {first[0]}, epsilon = {first[1]}."
     return el(
         "div",
@@ -195,6 +195,11 @@ def _curve(results: DPResults, points: Sequence[tuple[float, float]]) -> Markup:
 
 def _delta(exponent: float) -> str:
     return f"{10.0**exponent:.1e}".replace("e-0", "e-").replace(".0e", "e")
+
+
+def _digits(value: float) -> str:
+    """Three digits, zeros kept."""
+    return f"{value:#.3g}".rstrip(".")
 
 
 def ranges(results: DPResults) -> Markup:

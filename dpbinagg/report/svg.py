@@ -63,6 +63,12 @@ def text(x: float, y: float, words: str, anchor: str = "start", class_: str = ""
     return el("text", words, x=x, y=y, text_anchor=anchor, class_=class_)
 
 
+def mark(x: float, y: float, words: str, width: float) -> Markup:
+    """Words under a tick, moved inside a picture of some width."""
+    half = LETTER * len(words) / 2.0
+    return text(min(max(x, half), width - half), y, words, "middle")
+
+
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     """A straight line."""
     return el("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
