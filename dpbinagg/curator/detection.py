@@ -21,6 +21,9 @@ MIRROR, ANYWHERE = 2.0, 3.5
 NEAR, RELAXED, FAR = 10.0, (7.0, 4.0, 1.0, -2.0), 5.0
 """Squared score that windows need, at once and if records are missing, and its slope in ln(e)."""
 
+LOST_SHARE, LOST_SCORE = 0.1, 3.5
+"""Records missing from the hull that call for another look: the tails always lack a few."""
+
 
 def _sizes(n_bins: int) -> list[int]:
     return [2**k for k in range(n_bins.bit_length()) if 2**k <= n_bins]
@@ -81,11 +84,12 @@ def core(counts: Array, sd: float, need: float) -> tuple[int, int] | None:
 
 
 def missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
-    """Whether significantly fewer records than the total are in the hull."""
+    """Whether many fewer records than the total are in the hull, and significantly so."""
     if total is None:
         return False
     inside = counts[hull[0] : hull[1] + 1]
-    return total - float(inside.sum()) > 3.0 * sd * math.sqrt(1.0 + inside.size)
+    lost = total - float(inside.sum())
+    return lost > max(LOST_SHARE * total, LOST_SCORE * sd * math.sqrt(1.0 + inside.size))
 
 
 def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
@@ -106,6 +110,12 @@ def _beyond(counts: Array, sd: float, near: float) -> int:
     reached = 0
     while True:
         outside = counts[reached:]
+        weak = np.flatnonzero(outside < sd * math.sqrt(max(near, LEAST_SQUARED)))
+        leading = int(weak[0]) if weak.size else outside.size
+        if leading:
+            # Each of these bins is significant by itself and next to the last one.
+            reached += leading
+            continue
         ends = []
         for size in _sizes(outside.size):
             end = np.arange(outside.size - size + 1) + size

@@ -6,10 +6,19 @@ Neighbours are tables that differ by adding or removing one record. Each of
 the v numeric variables has a one-dimensional histogram over public edges
 (`histogram_edges`). A record falls in exactly one bin of each of them
 (`bin_index`: a value beyond the edges in the first or last bin), so it moves
-the joint vector of counts by a vector of L2 norm sqrt(v), whatever its values.
-Gaussian noise of standard deviation sqrt(v)/mu on every count of every
-histogram, empty ones included, makes their joint release mu-GDP. Everything
-else here works on noisy counts and public facts only, so it costs nothing.
+the joint vector of counts by a vector of L2 norm sqrt(v), whatever its values,
+and by sqrt(v + 1) if the number of records is released along with them.
+Gaussian noise of standard deviation sqrt(v + 1)/mu on every count of every
+histogram, empty ones included, makes their joint release mu-GDP.
+
+Where a range is found but the bins are too coarse for it (`too_coarse`), a
+second histogram over edges within that range may follow. Its edges and the
+choice of variables depend on noisy counts only, so that the two looks compose
+adaptively: with w variables, noise sqrt(w)/mu' and mu^2 + mu'^2 in all.
+
+Everything else here works on noisy counts and public facts only, so it costs
+nothing. A range is generous: a width half as large again costs little, while
+cutting the response biases slopes.
 """
 
 from __future__ import annotations
@@ -41,7 +50,7 @@ TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 LEAST, SURE, GAIN = 20.0, 40.0, 6.0
 """Records, in units of the noise, to narrow public bounds `GAIN` times or more, and by less."""
 
-WORTH = 30.0
+WORTH = 25.0
 """Records, in units of the noise, that make ranges worth seeking where all bounds are known."""
 
 COARSE, SECOND_GAIN = 0.7, 1.5

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbinagg.curator.detection import detect
 from dpbinagg.curator.ranges import (
     bin_index,
     histogram_edges,
     needs_range,
+    second_range,
     too_coarse,
     working_range,
     worth_ranges,
@@ -247,10 +249,29 @@ def test_a_second_look_resolves_years():
     first = find(year, variable, rng)
     assert too_coarse(histogram_edges(variable), first, variable)
     narrowed = Numeric(*first, integer=True)
-    lower, upper = find(year, narrowed, rng, 2.0 * SD)
+    edges = histogram_edges(narrowed)
+    noisy = histogram(year, edges) + rng.normal(0.0, 2.0 * SD, edges.size - 1)
+    lower, upper = second_range(edges, noisy, 2.0 * SD, narrowed)
     assert first[0] <= lower <= 1990.0
     assert 2020.0 <= upper <= first[1]
     assert upper - lower <= 150.0
+
+
+def test_a_second_look_that_gains_little_changes_nothing():
+    rng = np.random.default_rng(14)
+    first = Numeric(-4, 4.5)
+    edges = histogram_edges(first)
+    noisy = histogram(rng.normal(size=5000), edges) + rng.normal(0.0, SD, edges.size - 1)
+    assert second_range(edges, noisy, SD, first) == (-4.0, 4.5)
+
+
+def test_records_missing_on_one_side_of_zero_are_sought_on_the_other():
+    counts = np.zeros(201)
+    counts[150:154] = 30.0
+    counts[47:51] = 8.0
+    assert detect(counts, 5.0, None, symmetric=True) == (150, 153)
+    assert detect(counts, 5.0, 170.0, symmetric=False) == (150, 153)
+    assert detect(counts, 5.0, 170.0, symmetric=True) == (47, 153)
 
 
 def test_no_second_look_at_what_is_resolved():
