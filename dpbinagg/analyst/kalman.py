@@ -33,6 +33,13 @@ def transformed_variance(variance: Array, m: Array) -> Array:
     return np.asarray(moved)
 
 
+def invariant_variance(size: int, sd: float) -> Array:
+    """Variances of rotation-invariant noise: sd^2 on the diagonal, half of it elsewhere."""
+    variance = np.full((size, size), sd**2 / 2.0)
+    np.fill_diagonal(variance, sd**2)
+    return variance
+
+
 def spectral_level(variance: Array) -> float:
     """``|E[E^2]|^(1/2)``, half the edge of the spectrum of the noise matrix E."""
     level = np.linalg.eigvalsh(matrix_noise(variance, np.eye(variance.shape[0])))[-1]

@@ -32,8 +32,8 @@ LEAST_SCALE = 1e-4
 class Basis:
     """Orthonormal basis Q of the span of the design map, ``T = Q forth``.
 
-    ``params = back @ coordinates``, ``coordinates = forth @ params``; `lost` directions of the parameters do not
-    appear in any column (exact public collinearity) and are set to zero.
+    ``params = back @ coordinates``, ``coordinates = forth @ params``; `lost` directions of
+    the parameters appear in no column (exact public collinearity) and are set to zero.
     """
 
     q: Array
@@ -50,7 +50,7 @@ def basis(design_map: Array) -> Basis:
     """
     size = np.linalg.norm(design_map, axis=0)
     size = np.where(size > 0, size, 1.0)
-    u, s, vt = np.linalg.svd(design_map / size, full_matrices=False)
+    u, s, _ = np.linalg.svd(design_map / size, full_matrices=False)
     keep = s > 1e-10 * s[0]
     used = np.flatnonzero(np.any(design_map != 0, axis=1))
     q = u[:, keep]

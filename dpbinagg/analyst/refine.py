@@ -27,11 +27,18 @@ from scipy import stats
 
 from dpbinagg.analyst import kalman
 from dpbinagg.analyst.clipping import sd_from_spread
-from dpbinagg.analyst.covariance import noise_of_product
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.moments import Basis, basis
+from dpbinagg.analyst.state import (
+    EDGE,
+    FIRST_LEVERAGE,
+    LEAST_SCALE,
+    State,
+    start,
+    unresolved,
+    whitened,
+    without,
+)
 from dpbinagg.analyst.tails import Excess, TailCount, Tails, excess, lattice
-from dpbinagg.analyst.types import Array, Moments
 from dpbinagg.rounds import GroupWeights, NoisyScores, ScoreRequest
 
 
@@ -45,128 +52,42 @@ class Round:
 
 
 SCHEDULE = (
-    Round(0.08, 2.5, GroupWeights(hessian=1.0, tails=0.8, norms=0.4)),
-    Round(0.11, 2.5, GroupWeights(hessian=1.0, tails=0.8, norms=0.4)),
-    Round(0.20, 4.0, GroupWeights(hessian=0.7, tails=0.8)),
-    Round(0.61, 2.0, GroupWeights()),
+    Round(0.05, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
+    Round(0.07, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
+    Round(0.10, 2.5, GroupWeights(hessian=1.0, tails=0.8)),
+    Round(0.18, 2.5, GroupWeights(hessian=0.7, tails=0.8)),
+    Round(0.60, 2.0, GroupWeights(hessian=0.4)),
 )
-"""Two rounds to approach, one to probe the tails, one to finish (its clip is the least one)."""
+"""Two rounds to approach, two that also probe the tails, one to finish (its clip is the least
+one).  Early rounds are cheap: each divides the error of prediction by 5 to 25."""
 
+LEAST_GAIN = 1.0
+"""Sum of squares, in error variances, that a direction must be able to explain to be kept."""
 SPREAD_CLIP = 2.5
 FIRST_THRESHOLD, N_CELLS = 2.0, 6
 NORM_MULTIPLES = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0])
-LEAST_LEVERAGE, FIRST_LEVERAGE = 1.5, 2.0
-"""Leverage bound R^2 in units of the mean leverage: at least, and before anything is known."""
+LEAST_LEVERAGE = 1.5
+"""Leverage bound R^2 in units of the mean leverage, at least."""
 LEVERAGE_SHARE = 0.02
 """Share of records whose leverage may be cut when the noise allows."""
 FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.25, 0.08
 """Noise variance relative to sampling variance that a leverage bound may cost without
 asking, may cost to cut few records, and that a wide clip may cost."""
+ROOT_SHIFT = 0.02
+"""Variance, relative to sampling, by which rounds that weigh records differently may differ."""
 BIAS_WEIGHT = 1.5
 """Bias of a slope that a hidden mean of 1 may cause, in whitened units."""
-LEAST_SCALE = 0.02
-"""Floor of the error variance relative to the variance of the residuals it was part of."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known after some rounds; matrices in the current whitened coordinates.
-
-    ``whitening`` maps coordinates of the basis to whitened columns, ``theta`` is the
-    estimate in the basis, ``noise`` the covariance of its privacy error in whitened
-    coordinates (those of ``whitening'^-1 theta``), ``gram`` the estimate of
-    ``sum omega w w'`` and ``gram_variance`` the variances of its entries.
-    """
-
-    basis: Basis
-    half_width_y: float
-    nobs: float
-    theta: Array
-    whitening: Array
-    gram: Array
-    gram_variance: Array
-    noise: Array
-    prior: Array
-    scale: float
-    done: int = 0
-    leverage: float = FIRST_LEVERAGE
-    norms: tuple[Array, ...] = ()
-    tails: tuple[TailCount, ...] = ()
-    clip: float = 0.0
-    hidden2: float = 0.0
-    share_clipped: float = 0.0
-    spread: Array | None = None
-    spread_variance: Array | None = None
-    spread_mean: float = 0.0
-    spread_clip: float = 0.0
-
-    @property
-    def rounds_left(self) -> int:
-        return len(SCHEDULE) - self.done
-
-    @property
-    def prediction2(self) -> float:
-        """Mean squared error of the fitted values that privacy noise causes."""
-        return float(np.sum(self.gram * self.noise)) / self.nobs
-
-    @property
-    def residual_sd(self) -> float:
-        return math.sqrt(self.scale + self.prediction2)
+def rounds_left(state: State) -> int:
+    """Number of rounds to come."""
+    return len(SCHEDULE) - state.done
 
 
 def round_mus(mu: float) -> tuple[float, ...]:
     """Split the mu of the scores over the rounds."""
     total = sum(r.share for r in SCHEDULE)
     return tuple(mu * math.sqrt(r.share / total) * (1.0 - 2.0**-50) for r in SCHEDULE)
-
-
-def start(moments: Moments, nobs: float | None = None) -> State:
-    """First estimate from the moments, as an update of a wide prior.
-
-    The prior has mean "predict the middle of the response's range" and standard deviation
-    one half-range of the response per half-range of a column.
-    """
-    base = basis(moments.design_map)
-    q, t = base.q, moments.response_map
-    n = max(moments.nobs if nobs is None else nobs, 10.0)
-    half = abs(float(t[-1]))
-    theta = q[0] * t[0]
-    v = t - q @ theta
-    gram = symmetric(q.T @ moments.matrix @ q)
-    variance = moments.sd**2 + np.diag(moments.centring**2 * moments.sd[0, 0] ** 2)
-    variance = kalman.transformed_variance(variance, q.T)
-    level = kalman.spectral_level(variance)
-    score_cov = q.T @ noise_of_product(moments.sd, moments.centring, np.outer(v, v)) @ q
-    prior = half**2 * np.eye(q.shape[1])
-    lifted = kalman.raise_eigenvalues(gram, max(level / 2, 1e-9 * n))
-    score = q.T @ moments.matrix @ v
-    eta, noise = kalman.update(prior, lifted, variance, score, score_cov + _jitter(score_cov))
-    total = max(float(v @ moments.matrix @ v) / n, 1e-4 * half**2)
-    rest = total - (2 * eta @ score - eta @ lifted @ eta) / n
-    scale = max(rest + float(np.sum(lifted * noise)) / n, LEAST_SCALE * total)
-    state = State(
-        base, half, n, theta + eta, np.eye(q.shape[1]), lifted, variance, noise, prior, scale
-    )
-    return _whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
-
-
-def _jitter(cov: Array) -> Array:
-    """Keep a noiseless release invertible."""
-    return np.asarray(1e-18 * max(float(np.trace(cov)), 1.0) * np.eye(cov.shape[0]))
-
-
-def _whitened(state: State, gram: Array) -> State:
-    """Change to coordinates in which `gram` is n times the identity."""
-    m = math.sqrt(state.nobs) * kalman.inverse_root(gram)
-    back = np.linalg.inv(m)
-    return replace(
-        state,
-        whitening=m @ state.whitening,
-        gram=symmetric(m @ state.gram @ m.T),
-        gram_variance=kalman.transformed_variance(state.gram_variance, m),
-        noise=symmetric(back.T @ state.noise @ back),
-        prior=symmetric(back.T @ state.prior @ back),
-    )
 
 
 def plan_round(state: State, mu: float) -> ScoreRequest:
@@ -178,7 +99,9 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
     final = state.done == len(SCHEDULE) - 1
     leverage = state.leverage if final else _leverage(state, mu)
     mean_leverage = float(np.trace(state.gram)) / state.nobs
-    radius = math.sqrt(leverage * mean_leverage)
+    whitening = state.whitening @ state.q.T
+    longest = float(np.sum(np.linalg.norm(whitening, axis=0)))
+    radius = min(math.sqrt(leverage * mean_leverage), longest)
     sd = state.residual_sd
     clip = plan.clip * sd
     if final:
@@ -186,8 +109,8 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
     clip = min(clip, max(4.0 * state.half_width_y, sd))
     _, thresholds = lattice(FIRST_THRESHOLD * sd, N_CELLS)
     return ScoreRequest(
-        coefficients=state.basis.q @ state.theta,
-        whitening=state.whitening @ state.basis.q.T,
+        coefficients=state.origin + state.q @ state.theta,
+        whitening=whitening,
         radius=radius,
         clip=clip,
         spread_clip=min(clip, SPREAD_CLIP * sd),
@@ -203,11 +126,11 @@ def _leverage(state: State, mu: float) -> float:
     As large as costs FREE_NOISE; beyond that as large as leaves LEVERAGE_SHARE of the
     records cut, if it costs at most FAIR_NOISE; never under LEAST_LEVERAGE.
     """
-    if not state.norms:
-        return FIRST_LEVERAGE
     mean_leverage = float(np.trace(state.gram)) / state.nobs
     final_mu2 = mu**2 * SCHEDULE[-1].share / SCHEDULE[state.done].share
     per_unit = mean_leverage * SCHEDULE[-1].clip ** 2 / (final_mu2 * state.nobs)
+    if not state.norms:
+        return max(FIRST_LEVERAGE, FREE_NOISE / per_unit)
     counts = np.mean(state.norms, axis=0)
     beyond = np.cumsum(counts[::-1])[::-1][1:] / max(float(np.sum(counts)), 1.0)
     few = np.flatnonzero(beyond <= LEVERAGE_SHARE)
@@ -248,7 +171,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
     sd = sd_from_spread(1.0 - inside, request.spread_clip)
     state, share = _learn_tails(state, request, noisy, scales, sd)
     if final:
-        state = _forget_clip(state, request.clip)
+        state = _forget(state, request.clip)
     kept = 1.0 - share
     eta, noise = kalman.update(
         state.noise,
@@ -272,12 +195,24 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
     )
     rest = sd**2 - moved - state.prediction2
     state = replace(state, scale=max(rest, LEAST_SCALE * sd**2))
-    if state.rounds_left > 1:
+    if rounds_left(state):
+        state = _drop_weak(state)
+    if rounds_left(state) > 1:
         level = kalman.spectral_level(state.gram_variance)
-        state = _whitened(
-            state, kalman.raise_eigenvalues(state.gram, max(level, 0.02 * state.nobs))
-        )
+        state = whitened(state, kalman.raise_eigenvalues(state.gram, max(level, 0.02 * state.nobs)))
     return state
+
+
+def _drop_weak(state: State) -> State:
+    """Leave out directions that are unresolved and could not add to the fit if they were.
+
+    In direction e the fit can gain at most about ``e'Prior e`` times the matrix's upper bound.
+    """
+    weak, vectors = unresolved(state)
+    bound = EDGE * kalman.spectral_level(state.gram_variance)
+    gain = np.einsum("ij,ik,kj->j", vectors, state.prior, vectors) * bound
+    idle = weak & (gain < LEAST_GAIN * state.scale)
+    return without(state, vectors[:, idle]) if idle.any() and not idle.all() else state
 
 
 def _learn_gram(
@@ -319,14 +254,25 @@ def _learn_tails(
     return state, tails.share_beyond(request.clip, normal, first_normal)
 
 
-def _forget_clip(state: State, clip: float) -> State:
-    """Before the last round: what earlier, narrower clips may have hidden is noise now."""
-    if not state.tails:
-        return state
-    fitted = tail_excess(state)
-    shift = fitted.hidden2(state.clip, clip) if clip > state.clip else 0.0
-    return replace(
-        state,
-        noise=state.noise + BIAS_WEIGHT**2 * shift * np.eye(state.theta.size),
-        hidden2=fitted.hidden2(clip),
-    )
+def _forget(state: State, clip: float) -> State:
+    """Before the last round: earlier bounds and narrower clips had roots of their own."""
+    shift = ROOT_SHIFT * state.scale / state.nobs
+    hidden2 = 0.0
+    if state.tails:
+        fitted = tail_excess(state)
+        hidden2 = fitted.hidden2(clip)
+        if clip > state.clip:
+            shift += BIAS_WEIGHT**2 * fitted.hidden2(state.clip, clip)
+    return replace(state, noise=state.noise + shift * np.eye(state.theta.size), hidden2=hidden2)
+
+
+__all__ = [
+    "SCHEDULE",
+    "Round",
+    "State",
+    "plan_round",
+    "round_mus",
+    "start",
+    "tail_excess",
+    "update",
+]

@@ -6,14 +6,17 @@ import numpy as np
 
 from dpbinagg.analyst import kalman
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.refine import State
+from dpbinagg.analyst.state import State, unresolved, without
 from dpbinagg.analyst.tails import Tails
 from dpbinagg.analyst.types import Array, Estimate
+
+LEAST_LEARNT = 0.25
+"""Share of the prior variance that may be left in a direction that counts as identified."""
 
 LEAST_MEAT = 0.3
 """Floor of a direction's error variance relative to the average one."""
 
-BIAS_SHARE = 1.3
+BIAS_SHARE = 1.0
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
 
 
@@ -22,28 +25,40 @@ def finish(state: State) -> Estimate:
 
     ``cov = A^-1 B A^-1 / kept^2 + N + BIAS_SHARE^2 E[hidden mean^2] I`` in whitened
     coordinates: heteroscedasticity-robust sampling, privacy noise, and what the clip may
-    have hidden.
+    have hidden; in directions that stayed unresolved, the prior variance.
     """
+    params = state.origin_params + state.back @ state.theta
+    weak, vectors = unresolved(state)
+    if weak.any() and not weak.all():
+        state = without(state, vectors[:, weak])
     size = state.theta.size
     bread = np.linalg.inv(state.gram)
     kept = 1.0 - state.share_clipped
     sampling = symmetric(bread @ meat(state) @ bread) / kept**2
     noise = state.noise + BIAS_SHARE**2 * state.hidden2 * np.eye(size)
-    back = state.basis.back @ state.whitening.T
-    weak = weak_directions(state)
-    notes = _notes(state, weak)
+    back = state.back @ state.whitening.T
+    noise_cov = symmetric(back @ noise @ back.T + state.unknown)
+    unknown = weak_directions(state)
+    notes = _notes(state, unknown)
     return Estimate(
         name="refined",
-        params=state.basis.back @ state.theta,
-        cov=symmetric(back @ (sampling + noise) @ back.T),
-        noise_cov=symmetric(back @ noise @ back.T),
+        params=params,
+        cov=symmetric(back @ sampling @ back.T + noise_cov),
+        noise_cov=noise_cov,
         scale=state.scale,
         df_resid=max(state.nobs - size, 1.0),
         nobs=state.nobs,
         cov_type="robust",
         notes=notes,
-        identified=not weak and not state.basis.lost,
+        identified=not unknown and not state.lost,
     )
+
+
+def weak_directions(state: State) -> int:
+    """Number of directions dropped, or hardly known beyond the prior."""
+    root = kalman.inverse_root(state.prior)
+    left = np.linalg.eigvalsh(symmetric(root @ state.noise @ root))
+    return state.dropped + int(np.sum(left > LEAST_LEARNT))
 
 
 def clipped_variance(state: State) -> float:
@@ -70,27 +85,21 @@ def meat(state: State) -> Array:
     return variance * kalman.raise_eigenvalues(pattern, LEAST_MEAT * state.nobs)
 
 
-def weak_directions(state: State) -> int:
-    """Number of directions in which the data said little more than the prior."""
-    root = kalman.inverse_root(state.prior)
-    return int(np.sum(np.linalg.eigvalsh(symmetric(root @ state.noise @ root)) > 0.25))
-
-
 def _notes(state: State, weak: int) -> tuple[str, ...]:
     notes = [
         f"Residuals were clipped at {state.clip:.4g}, "
         f"{state.clip / np.sqrt(state.scale):.1f} standard errors of the regression, about "
         f"{100 * state.share_clipped:.2g}% of them."
     ]
-    if state.basis.lost:
+    if state.lost:
         notes.append(
-            f"{state.basis.lost} column(s) are exact combinations of others: the coefficients "
+            f"{state.lost} column(s) are exact combinations of others: the coefficients "
             "are determined only up to them."
         )
     if weak:
         notes.append(
-            f"{weak} of {state.theta.size} directions of the design hardly vary beyond the "
-            "noise: their coefficients lean on a prior around zero, and the standard errors "
-            "say so. More mu, tighter bounds or fewer terms would help."
+            f"{weak} of {state.theta.size + state.dropped} directions of the design hardly vary "
+            "beyond the noise: their coefficients lean on a prior around zero, and the standard "
+            "errors say so. More mu, tighter bounds or fewer terms would help."
         )
     return tuple(notes)

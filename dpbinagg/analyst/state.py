@@ -1,0 +1,195 @@
+"""What refinement knows after some rounds, and in which coordinates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.analyst import kalman
+from dpbinagg.analyst.covariance import noise_of_product
+from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.moments import basis
+from dpbinagg.analyst.tails import TailCount
+from dpbinagg.analyst.types import Array, Moments
+
+FIRST_LEVERAGE = 2.0
+"""Leverage bound R^2, in units of the mean leverage, before anything is known."""
+EDGE = 2.0
+"""Edge of the spectrum of the noise of a matrix, in units of its `spectral_level`."""
+PRIOR_SPREAD = 2.0
+"""Prior standard deviation of slopes, in units of what would explain all of the response."""
+LEAST_SCALE = 0.02
+"""Floor of the error variance relative to the variance of the residuals it was part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known after some rounds; matrices in the current whitened coordinates.
+
+    The fit is ``f'(origin + q theta)`` in units of the response, the coefficients of the
+    design ``origin_params + back theta``; the prior mean of theta is zero.  ``whitening``
+    maps coordinates ``q'f`` to whitened columns; ``noise`` is the covariance of the privacy
+    error in whitened coordinates (those of ``whitening'^-1 theta``) and ``prior`` what it was
+    at first; ``gram`` estimates ``sum omega w w'``, its entries with ``gram_variance``.
+    Directions that do not stand out are dropped on the way: ``unknown`` is what the prior
+    says of them, in the design's coefficients.
+    """
+
+    origin: Array
+    origin_params: Array
+    q: Array
+    back: Array
+    lost: int
+    unknown: Array
+    dropped: int
+    half_width_y: float
+    nobs: float
+    theta: Array
+    whitening: Array
+    gram: Array
+    gram_variance: Array
+    noise: Array
+    prior: Array
+    scale: float
+    done: int = 0
+    leverage: float = FIRST_LEVERAGE
+    norms: tuple[Array, ...] = ()
+    tails: tuple[TailCount, ...] = ()
+    clip: float = 0.0
+    hidden2: float = 0.0
+    share_clipped: float = 0.0
+    spread: Array | None = None
+    spread_variance: Array | None = None
+    spread_mean: float = 0.0
+    spread_clip: float = 0.0
+
+    @property
+    def prediction2(self) -> float:
+        """Mean squared error of the fitted values that privacy noise causes."""
+        return float(np.sum(self.gram * self.noise)) / self.nobs
+
+    @property
+    def mean_leverage(self) -> float:
+        """Mean of ``omega |w|^2``."""
+        return float(np.trace(self.gram)) / self.nobs
+
+    @property
+    def residual_sd(self) -> float:
+        """Expected standard deviation of the residuals at the current estimate."""
+        return math.sqrt(self.scale + self.prediction2)
+
+
+def start(moments: Moments, nobs: float | None = None) -> State:
+    """First estimate from the moments, as an update of a wide prior.
+
+    The prior has mean "predict the middle of the response's range".  The constant's standard
+    deviation is the half-range of the response; that of the other coefficients, per half-range
+    of a column, is PRIOR_SPREAD times what would explain all of the response.
+    """
+    base = basis(moments.design_map)
+    q, t = base.q, moments.response_map
+    n = max(moments.nobs if nobs is None else nobs, 10.0)
+    half = abs(float(t[-1]))
+    theta = q[0] * t[0]
+    v = t - q @ theta
+    gram = symmetric(q.T @ moments.matrix @ q)
+    variance = moments.sd**2 + np.diag(moments.centring**2 * moments.sd[0, 0] ** 2)
+    variance = kalman.transformed_variance(variance, q.T)
+    level = kalman.spectral_level(variance)
+    score_cov = q.T @ noise_of_product(moments.sd, moments.centring, np.outer(v, v)) @ q
+    total = float(np.clip(v @ moments.matrix @ v / n, 0.01 * half**2, half**2))
+    prior = _prior(q, gram, total, half, n)
+    lifted = kalman.raise_eigenvalues(gram, max(level / 2, 1e-9 * n))
+    score = q.T @ moments.matrix @ v
+    eta, noise = kalman.update(prior, lifted, variance, score, score_cov + _jitter(score_cov))
+    rest = total - (2 * eta @ score - eta @ lifted @ eta) / n
+    scale = max(rest + float(np.sum(lifted * noise)) / n, LEAST_SCALE * total)
+    p = base.back.shape[0]
+    state = State(
+        origin=q @ theta,
+        origin_params=base.back @ theta,
+        q=q,
+        back=base.back,
+        lost=base.lost,
+        unknown=np.zeros((p, p)),
+        dropped=0,
+        half_width_y=half,
+        nobs=n,
+        theta=eta,
+        whitening=np.eye(q.shape[1]),
+        gram=lifted,
+        gram_variance=variance,
+        noise=noise,
+        prior=prior,
+        scale=scale,
+    )
+    return whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
+
+
+def _prior(q: Array, gram: Array, total: float, half: float, nobs: float) -> Array:
+    """Prior covariance of the coordinates around the middle of the response's range."""
+    size = max(float(np.trace(gram)) / nobs, 1.0)
+    spread = PRIOR_SPREAD**2 * total / size
+    constant = np.outer(q[0], q[0])
+    return np.asarray(spread * np.eye(q.shape[1]) + max(half**2 - spread, 0.0) * constant)
+
+
+def _jitter(cov: Array) -> Array:
+    """Keep a noiseless release invertible."""
+    return np.asarray(1e-18 * max(float(np.trace(cov)), 1.0) * np.eye(cov.shape[0]))
+
+
+def whitened(state: State, gram: Array) -> State:
+    """Change to coordinates in which `gram` is n times the identity."""
+    m = math.sqrt(state.nobs) * kalman.inverse_root(gram)
+    back = np.linalg.inv(m)
+    return replace(
+        state,
+        whitening=m @ state.whitening,
+        gram=symmetric(m @ state.gram @ m.T),
+        gram_variance=kalman.transformed_variance(state.gram_variance, m),
+        noise=symmetric(back.T @ state.noise @ back),
+        prior=symmetric(back.T @ state.prior @ back),
+    )
+
+
+def unresolved(state: State) -> tuple[NDArray[np.bool_], Array]:
+    """Which eigenvectors of the matrix do not stand out from its noise, and all of them."""
+    values, vectors = np.linalg.eigh(state.gram)
+    return values < EDGE * kalman.spectral_level(state.gram_variance), vectors
+
+
+def without(state: State, weak: Array) -> State:
+    """Reduce to the directions beyond `weak`, orthonormal vectors in whitened coordinates.
+
+    A vector e belongs to the combination ``v = W'e`` of coefficients, which hardly changes
+    any fitted value.  The coefficients are kept orthogonal to all such v, there at their
+    prior mean.
+    """
+    size = weak.shape[1]
+    left, _, _ = np.linalg.svd(state.whitening.T @ weak, full_matrices=True)
+    gone, stay = left[:, :size], left[:, size:]
+    forth = np.linalg.solve(state.whitening.T, stay).T
+    back = state.whitening @ stay
+    prior = symmetric(state.whitening.T @ state.prior @ state.whitening)
+    lift = state.back @ gone
+    return replace(
+        state,
+        q=state.q @ stay,
+        back=state.back @ stay,
+        unknown=state.unknown + lift @ (gone.T @ prior @ gone) @ lift.T,
+        dropped=state.dropped + size,
+        theta=stay.T @ state.theta,
+        whitening=np.eye(stay.shape[1]),
+        gram=symmetric(forth @ state.gram @ forth.T),
+        gram_variance=kalman.transformed_variance(state.gram_variance, forth),
+        noise=symmetric(back.T @ state.noise @ back),
+        prior=symmetric(stay.T @ prior @ stay),
+        spread=None if state.spread is None else symmetric(forth @ state.spread @ forth.T),
+        spread_variance=None
+        if state.spread_variance is None
+        else kalman.transformed_variance(state.spread_variance, forth),
+    )
