@@ -59,14 +59,15 @@ def legend(ax: Any, new: bool) -> None:
         ax.legend(fontsize="small", frameon=False)
 
 
-def legend_of_all(panels: Any) -> None:
+def legend_of_all(panels: Any, order: Sequence[str]) -> None:
     """One legend under the figure for what the panels show."""
     entries: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         entries |= dict(zip(labels, handles, strict=True))
+    names = [name for name in order if name in entries]
     panels[0].figure.legend(
-        entries.values(), entries.keys(), loc="outside lower left", ncols=3, frameon=False
+        [entries[name] for name in names], names, loc="outside lower left", ncols=2, frameon=False
     )
 
 
@@ -75,7 +76,8 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib, or what to do where it is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -88,15 +90,17 @@ def _pyplot() -> Any:
 
 def new_axes(size: tuple[float, float]) -> Any:
     """Axes in a figure of their own."""
-    return _pyplot().subplots(figsize=size, layout="constrained")[1]
+    return pyplot().subplots(figsize=size, layout="constrained")[1]
 
 
-def new_grid(panels: int) -> Any:
-    """Axes in a figure, up to three in a row."""
+def new_grid(panels: int, labels: Sequence[Sequence[str]]) -> Any:
+    """Axes in a figure, up to three in a row, with room for the names of levels."""
     columns = min(panels, 3)
     rows = -(-panels // columns)
-    figure, axes = _pyplot().subplots(
-        rows, columns, figsize=(3.3 * columns, 2.5 * rows), layout="constrained", squeeze=False
+    slanted = any(sum(len(shorten(name)) for name in names) > MOST_LETTERS for names in labels)
+    size = (max(3.3 * columns, 5.0), (3.3 if slanted else 2.5) * rows)
+    figure, axes = pyplot().subplots(
+        rows, columns, figsize=size, layout="constrained", squeeze=False
     )
     for unused in axes.ravel()[panels:]:
         figure.delaxes(unused)

@@ -130,16 +130,18 @@ def density_chart(shown: Density) -> Markup:
     ]
     parts.append(text(left, 13.0, shorten(shown.y.name, width - left), class_="name"))
     parts.append(_key(left, bottom + 42.0, shown.top))
-    spoken = f"Noisy counts per unit of area, up to {significant(float(shown.values.max()), 3)}."
+    spoken = f"Noisy counts per unit of area, up to {_short(float(shown.values.max()))}."
     return svg(width, height, f"Bins over {shown.x.name} and {shown.y.name}", spoken, *parts)
 
 
 def _key(x: float, y: float, most: float) -> Markup:
     boxes = [rect(x + 12.0 + 11.0 * k, y, 11.0, 9.0, f"q{k}") for k in range(LEVELS)]
     after = x + 16.0 + 11.0 * LEVELS
-    return join(
-        [text(x, y + 9.0, "0"), *boxes, text(after, y + 9.0, f"{significant(most, 3)} per unit")]
-    )
+    return join([text(x, y + 9.0, "0"), *boxes, text(after, y + 9.0, f"{_short(most)} per unit")])
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 1e3 <= value < 1e15 else significant(value, 3)
 
 
 def means_chart(shown: Means) -> Markup:

@@ -37,8 +37,10 @@ class Download:
     @property
     def size(self) -> str:
         """The size in words."""
-        kilo = len(self.content) / 1000.0
-        return f"{kilo / 1000.0:.1f} MB" if kilo >= 1000.0 else f"{max(kilo, 0.1):.3g} kB"
+        size = len(self.content)
+        if size < 1000:
+            return f"{size} bytes"
+        return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 
 def downloads(release: Release, synthetic: pd.DataFrame) -> list[Download]:

@@ -23,6 +23,10 @@ STYLES = (
 """Of the private and the naive estimates; they differ in shape too."""
 
 
+SYNTHETIC, SPREAD = "synthetic records", "released counts, spread evenly over bins"
+ALLOWED, MEAN = "what the noisy counts allow (95%)", "released mean"
+
+
 def plot_coefficients(
     results: ReleaseResults,
     ax: Any = None,
@@ -80,6 +84,7 @@ def plot_coefficients(
     ax.set_yticks(place, [canvas.plain(canvas.shorten(name, 36)) for name in shown.names])
     ax.set_ylim(-0.6, rows - 0.4)
     what = "per standard deviation" if shown.standardised else "coefficient"
+    ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel(f"{what}, {100 * shown.level:g}% interval")
     canvas.finish(ax, title or canvas.plain(f"What goes with {shown.response}"), grid="x")
     canvas.legend(ax, new)
@@ -162,7 +167,7 @@ def plot_synthetic(
     shown = margins.margins(results, variables, synthetic, kind, rng)
     new = axes is None
     if new:
-        axes = canvas.new_grid(len(shown))
+        axes = canvas.new_grid(len(shown), [one.labels or () for one in shown])
     panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(panels) < len(shown):
         raise ReleaseError(
@@ -171,7 +176,7 @@ def plot_synthetic(
     for panel, one in zip(panels, shown, strict=False):
         _plot_margin(panel, one)
     if new:
-        canvas.legend_of_all(panels)
+        canvas.legend_of_all(panels, (SYNTHETIC, SPREAD, ALLOWED, MEAN))
     return panels[0] if isinstance(variables, str) else panels[: len(shown)]
 
 
@@ -238,13 +243,13 @@ def _plot_margin(ax: Any, shown: margins.Margin) -> None:
     widths = np.diff(shown.edges)
     bars = 0.8 * widths if shown.labels else widths
     middles = shown.edges[:-1] + widths / 2.0
-    ax.bar(middles, shown.synthetic, bars, color=palette.SYNTHETIC, alpha=0.75, label="synthetic")
+    ax.bar(middles, shown.synthetic, bars, color=palette.SYNTHETIC, alpha=0.75, label=SYNTHETIC)
     if shown.counts is not None:
         _plot_counts(ax, shown.counts, shown.labels is not None)
     if shown.mean is not None:
         value, half = shown.mean
         ax.axvspan(value - half, value + half, color=palette.RELEASED, alpha=0.15, linewidth=0)
-        ax.axvline(value, color=palette.RELEASED, linewidth=1.4, label="released mean")
+        ax.axvline(value, color=palette.RELEASED, linewidth=1.4, label=MEAN)
     if shown.labels:
         canvas.mark_levels(ax.xaxis, middles, shown.labels)
     elif shown.integer:
@@ -258,8 +263,8 @@ def _plot_margin(ax: Any, shown: margins.Margin) -> None:
 def _plot_counts(ax: Any, shown: margins.Counts, categorical: bool) -> None:
     """Counts spread evenly over their bins as a line, what they allow as a band."""
     values = np.maximum(shown.spread, 0.0)
-    band = {"color": palette.RELEASED, "alpha": 0.16, "linewidth": 0, "label": "counts allow, 95%"}
-    line = {"color": palette.RELEASED, "linewidth": 1.4, "label": "released counts, spread evenly"}
+    band = {"color": palette.RELEASED, "alpha": 0.12, "linewidth": 0, "label": ALLOWED}
+    line = {"color": palette.RELEASED, "linewidth": 1.4, "label": SPREAD}
     if categorical:
         place = np.arange(len(values)) + 0.5
         ax.bar(place, shown.high - shown.low, 0.3, shown.low, **band)
