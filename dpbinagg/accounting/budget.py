@@ -150,7 +150,7 @@ class Budget:
         return asdict(self)
 
 
-def per_record_mu(mu_total: float, neighbours: Neighbours) -> float:
+def per_record_mu(mu_total: float, neighbours: str) -> float:
     """Return the add-remove mu to calibrate to, for a promise of `mu_total` to `neighbours`.
 
     A replaced record is one removed and one added. A mechanism that is mu-GDP when one record is

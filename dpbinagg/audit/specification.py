@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbinagg import api
+from dpbinagg import api, pipeline
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
@@ -53,13 +53,13 @@ class Specification:
         """Design and allocation as `dp_release` makes them for a table."""
         declared = api.declared_domain(self.settings.domain, table)
         design = build_design(self.formula, declared, self.constants)
-        return design, api.allocate(self.settings, design)
+        return design, pipeline.allocate(self.settings, design)
 
     def record(self, table: pd.DataFrame, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
         design, allocation = self.prepare(table)
         curator = TapeCurator(table, design, self.settings.missing, rng)
-        release = api.conduct(curator, design, allocation, self.settings)
+        release = pipeline.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 
     def replay(
@@ -68,7 +68,7 @@ class Specification:
         """Live through the answers of `script` on another table."""
         design, allocation = self.prepare(table)
         curator = ReplayCurator(table, design, self.settings.missing, rng, script)
-        release = api.conduct(curator, design, allocation, self.settings)
+        release = pipeline.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 
 

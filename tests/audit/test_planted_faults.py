@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbinagg import Budget, api
+from dpbinagg import Budget, api, pipeline
 from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.curator import aggregates, curator, privtree, records
 from dpbinagg.curator.curator import Curator, Noisy
@@ -25,7 +25,7 @@ from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DataError
 
-TRIALS, TREES, RUNS = 5_000, 1_000, 60
+TRIALS, TREES, RUNS = 5_000, 600, 60
 Patch = pytest.MonkeyPatch
 
 BOUNDS: dict[str, Any] = {"x": (0, 1), "z": (-2, 2), "g": ["a", "b", "c"], "y": (-1, 1)}
@@ -228,7 +228,7 @@ def tree_with_a_third_of_the_noise(patch: Patch) -> None:
 
 
 def replacement_taken_for_addition(patch: Patch) -> None:
-    patch.setattr(api, "per_record_mu", lambda mu, neighbours: mu)
+    patch.setattr(pipeline, "per_record_mu", lambda mu, neighbours: mu)
 
 
 def undeclared_level_refused(patch: Patch) -> None:
@@ -245,14 +245,14 @@ def undeclared_level_refused(patch: Patch) -> None:
 
 def exact_sums_beside_noisy_ones(patch: Patch) -> None:
     """A cache that ends up in the released object."""
-    real = api.conduct
+    real = pipeline.conduct
 
     def faulty(curator_: Curator, *arguments: Any) -> Any:
         release = real(curator_, *arguments)
         object.__setattr__(release, "_cache", {"total": curator_._engine.total})
         return release
 
-    patch.setattr(api, "conduct", faulty)
+    patch.setattr(pipeline, "conduct", faulty)
 
 
 REST = "everything else"
