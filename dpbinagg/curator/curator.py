@@ -93,7 +93,8 @@ class Curator:
             if isinstance(variable := design.domain[name], Numeric)
         }
         edges = {name: histogram_edges(variable) for name, variable in numeric.items()}
-        exact = [self._engine.histogram(name, edges[name]) for name in variables]
+        histograms = self._engine.histograms(edges)
+        exact = [histograms[name] for name in variables]
         counts = np.concatenate([*exact, [self._engine.total()]]).astype(object) * 2**GRID_BITS
         sensitivity = math.sqrt(len(variables) + 1)
         noisy = self._privatise(counts, sensitivity / GRID, mu) * GRID

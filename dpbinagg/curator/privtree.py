@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,14 @@ SCORE_GRID = 2**30
 """Scores are compared in whole units of 1/SCORE_GRID records."""
 LEAST_SCALE = 2.0**-20
 """More noise than asked for where mu is so large that the grid would show."""
+
+
+class Counts(Protocol):
+    """Counts of path codes, all at once or as they are asked for."""
+
+    def between(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of records with ``start <= code < stop``, for nodes of one depth."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class CodeCounts:
 
 
 def privtree(
-    paths: Paths, counts: CodeCounts, mu: float, noise: Noise, theta: float = 0.0
+    paths: Paths, counts: Counts, mu: float, noise: Noise, theta: float = 0.0
 ) -> Partition:
     """Split boxes whose noisy count stands out.
 
@@ -68,7 +77,7 @@ def privtree(
     ----------
     paths : Paths
         The public subdivision.
-    counts : CodeCounts
+    counts : Counts
         The private counts of path codes.
     mu : float
         Privacy of the partition.

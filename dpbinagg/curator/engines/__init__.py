@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.privtree import CodeCounts
+from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
@@ -29,11 +30,11 @@ class Engine(Protocol):
         """Number of complete records."""
         ...
 
-    def histogram(self, name: str, edges: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Records by interval of one raw variable; the outer intervals take the rest."""
+    def histograms(self, edges: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.int64]]:
+        """Records by interval of raw variables; the outer intervals take the rest."""
         ...
 
-    def code_counts(self, paths: Paths) -> CodeCounts:
+    def code_counts(self, paths: Paths) -> Counts:
         """Records by path code."""
         ...
 
@@ -56,6 +57,13 @@ class Engine(Protocol):
 
 def open_engine(data: Any, design: Design, missing: str) -> Engine:
     """The engine for a kind of table."""
-    from dpbinagg.curator.engines.memory import MemoryEngine
+    import pandas as pd
 
-    return MemoryEngine.from_frame(data, design, missing)
+    if isinstance(data, pd.DataFrame):
+        from dpbinagg.curator.engines.memory import MemoryEngine
+
+        return MemoryEngine.from_frame(data, design, missing)
+    from dpbinagg.curator.engines.stream import StreamEngine
+    from dpbinagg.curator.engines.tables import open_table
+
+    return StreamEngine(open_table(data), design, missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class MemoryEngine:
         each_block(self.total(), evaluate)
         return values
 
-    def _factors(self, design: Design, scaling: ColumnScaling) -> Floats:
+    def factors(self, design: Design, scaling: ColumnScaling) -> Floats:
         """Scaled columns and response in whole numbers, (m, n)."""
         columns, response = self._evaluate(design)
         if self._scaled is None or self._scaled[0] is not design:
@@ -90,7 +91,8 @@ class MemoryEngine:
     def _rows(self, rows: slice) -> Records:
         return {name: column[rows] for name, column in self._records.items()}
 
-    def _codes(self, paths: Paths) -> Integers:
+    def codes(self, paths: Paths) -> Integers:
+        """Path code of every record."""
         if self._coded is None or self._coded[0] is not paths:
             codes = np.empty(self.total(), dtype=np.int64)
 
@@ -104,7 +106,7 @@ class MemoryEngine:
 
     def _locate(self, partition: Partition) -> Integers:
         locator = partition.locator
-        codes = self._codes(locator.paths) if isinstance(locator, TreeLocator) else None
+        codes = self.codes(locator.paths) if isinstance(locator, TreeLocator) else None
         bins = np.empty(self.total(), dtype=np.int64)
 
         def locate(block: slice) -> None:
@@ -120,25 +122,31 @@ class MemoryEngine:
     def total(self) -> int:
         return len(next(iter(self._records.values())))
 
-    def histogram(self, name: str, edges: Floats) -> Integers:
-        return histogram(self._records[name].astype(np.float64, copy=False), edges)
+    def histograms(self, edges: Mapping[str, Floats]) -> dict[str, Integers]:
+        return {
+            name: histogram(self._records[name].astype(np.float64, copy=False), its_edges)
+            for name, its_edges in edges.items()
+        }
 
     def code_counts(self, paths: Paths) -> CodeCounts:
-        return CodeCounts.from_codes(self._codes(paths))
+        return CodeCounts.from_codes(self.codes(paths))
 
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[Integers, Sums, Sums]:
-        columns, response = self._evaluate(design)
-        bins = self._locate(partition)
-        if self._complete is not None:
-            bins = bins[self._complete]
+        columns, response, bins = self.located(design, partition)
         return aggregates.bin_sums(columns, response, bins, scaling)
 
+    def located(self, design: Design, partition: Partition) -> tuple[Floats, Floats, Integers]:
+        """Columns, response and bin of the records that are complete for `design`."""
+        columns, response = self._evaluate(design)
+        bins = self._locate(partition)
+        return columns, response, bins if self._complete is None else bins[self._complete]
+
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
-        return aggregates.moment_sums(self._factors(design, scaling))
+        return aggregates.moment_sums(self.factors(design, scaling))
 
     def score_sums(
         self, design: Design, scaling: ColumnScaling, request: ScoreRequest
     ) -> scores.ScoreSums:
-        return scores.score_sums(self._factors(design, scaling), scaling, request)
+        return scores.score_sums(self.factors(design, scaling), scaling, request)

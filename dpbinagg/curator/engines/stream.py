@@ -1,0 +1,190 @@
+"""The engine for tables that are read batch by batch, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.curator import aggregates
+from dpbinagg.curator.blocks import map_stream
+from dpbinagg.curator.engines import Sums
+from dpbinagg.curator.engines.cleaning import Cleaner, records_of
+from dpbinagg.curator.engines.counts import (
+    PrefixCounts,
+    Selection,
+    count_codes,
+    dense_prefixes,
+)
+from dpbinagg.curator.engines.memory import MemoryEngine
+from dpbinagg.curator.engines.tables import Table
+from dpbinagg.curator.privtree import Counts
+from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
+from dpbinagg.errors import DataError
+from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
+from dpbinagg.paths import Paths
+from dpbinagg.rounds import ScoreRequest
+from dpbinagg.scaling import BinScaling, ColumnScaling, column_scaling
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+T = TypeVar("T")
+
+
+class StreamEngine:
+    """Exact aggregates of a table read in batches, one pass for each request.
+
+    The table's own engine projects, cleans and filters; batches go through
+    the kernels of the in-memory engine, on several threads.
+    """
+
+    def __init__(self, table: Table, design: Design, missing: str) -> None:
+        names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+        self._table = table
+        self._domain = design.domain
+        self._cleaner = Cleaner(table, design.domain, names)
+        self._total: int | None = None
+        self._moments: tuple[Design, Sums] | None = None
+        if missing == "raise":
+            self._require_complete()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("private records are not pickled")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def _require_complete(self) -> None:
+        row = self._rows(self._cleaner.incomplete(self._table.frame))
+        if int(row["left_out"][0] or 0):
+            raise DataError(
+                "missing='raise': the table has an incomplete or undeclared value in a variable "
+                "of the formula; complete it, or use missing='drop'"
+            )
+
+    def _rows(self, frame: Any) -> dict[str, NDArray[Any]]:
+        return _guard(lambda: self._table.rows(frame))
+
+    def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
+        """``function`` of an in-memory engine for every batch."""
+
+        def apply(batch: dict[str, NDArray[Any]]) -> T:
+            return function(MemoryEngine(records_of(batch, self._domain)))
+
+        results = map_stream(self._table.batches(self._cleaner.clean), apply)
+        while True:
+            result = _guard(lambda: next(results, None))
+            if result is None:
+                return
+            yield result
+
+    def total(self) -> int:
+        if self._total is None:
+            self._total = sum(self._each(lambda part: part.total()))
+        return self._total
+
+    def histograms(self, edges: Mapping[str, Floats]) -> dict[str, Integers]:
+        counts = {name: np.zeros(len(e) - 1, dtype=np.int64) for name, e in edges.items()}
+        total = 0
+        for n, part in self._each(lambda part: (part.total(), part.histograms(edges))):
+            total += n
+            for name, more in part.items():
+                counts[name] += more
+        self._total = total
+        return counts
+
+    def code_counts(self, paths: Paths) -> Counts:
+        def counter(bits: int, selection: Selection | None) -> tuple[Integers, Integers]:
+            prefixes = dense_prefixes(bits, selection)
+            counts = np.zeros(len(prefixes), dtype=np.int64)
+            for part in self._each(
+                lambda part: count_codes(part.codes(paths), paths.depth, bits, selection)
+            ):
+                counts += part
+            return prefixes[counts > 0], counts[counts > 0]
+
+        return PrefixCounts(paths.depth, counter)
+
+    def bin_sums(
+        self, design: Design, partition: Partition, scaling: BinScaling
+    ) -> tuple[Integers, Sums, Sums]:
+        n_bins, p = scaling.centre.shape
+        columns = column_scaling(design)
+
+        def sums_of(part: MemoryEngine) -> tuple[int, Integers, Integers, Integers]:
+            values, response, bins = part.located(design, partition)
+            parts = list(aggregates.bin_parts(values, response, bins, scaling))
+            f = part.factors(design, columns)
+            return (
+                part.total(),
+                _sum([count for count, _ in parts], (n_bins,)),
+                _sum([sums for _, sums in parts], (n_bins, p + 1)),
+                _sum(list(aggregates.moment_parts(f)), (len(f), len(f))),
+            )
+
+        count = np.zeros(n_bins, dtype=np.int64)
+        sums = aggregates.Accumulator((n_bins, p + 1))
+        moments = aggregates.Accumulator((columns.size, columns.size))
+        for n, part_count, part_sums, part_moments in self._each(sums_of):
+            count += part_count
+            sums.add(part_sums, n)
+            moments.add(part_moments, n)
+        # Asked for next, as a rule: one pass serves both.
+        self._moments = (design, moments.total())
+        total = sums.total()
+        return count, total[:, :p], total[:, p]
+
+    def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
+        if self._moments is not None and self._moments[0] is design:
+            return self._moments[1].copy()
+        sums = aggregates.Accumulator((scaling.size, scaling.size))
+
+        def sums_of(part: MemoryEngine) -> tuple[int, Integers]:
+            f = part.factors(design, scaling)
+            return part.total(), _sum(list(aggregates.moment_parts(f)), (len(f), len(f)))
+
+        for n, more in self._each(sums_of):
+            sums.add(more, n)
+        return sums.total()
+
+    def score_sums(
+        self, design: Design, scaling: ColumnScaling, request: ScoreRequest
+    ) -> ScoreSums:
+        shapes = score_shapes(request)
+
+        def sums_of(part: MemoryEngine) -> tuple[int, list[Integers]]:
+            groups = list(score_parts(part.factors(design, scaling), scaling, request))
+            sums = [_sum([group[i] for group in groups], shape) for i, shape in enumerate(shapes)]
+            return part.total(), sums
+
+        totals = [aggregates.Accumulator(shape) for shape in shapes]
+        for n, groups in self._each(sums_of):
+            for total, more in zip(totals, groups, strict=True):
+                total.add(more, n)
+        return ScoreSums(*(total.total() for total in totals))
+
+
+def _sum(parts: list[Integers], shape: tuple[int, ...]) -> Integers:
+    total = np.zeros(shape, dtype=np.int64)
+    for part in parts:
+        total += part
+    return total
+
+
+def _guard(action: Callable[[], T]) -> T:
+    """Run `action`; errors of an engine quote values, so only their kind is told."""
+    kind = ""
+    try:
+        return action()
+    except (DataError, MemoryError):
+        raise
+    # Engines raise errors of many classes.
+    except Exception as error:
+        kind = type(error).__name__
+    raise DataError(
+        f"the engine that holds the table failed ({kind}); its message may quote records and is "
+        "not shown. Try the same query on the table yourself"
+    )

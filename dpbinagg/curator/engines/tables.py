@@ -1,0 +1,214 @@
+"""Tables that are not pandas frames: what they are and how batches are read from them.
+
+Everything goes through narwhals, so that one set of rules serves Polars,
+Arrow, DuckDB, Dask, Spark and files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.curator.engines import files
+from dpbinagg.errors import DataError
+
+BATCH = 2**18
+"""Rows of one batch."""
+
+Batch = dict[str, NDArray[Any]]
+
+
+class Table:
+    """A table that some engine holds.
+
+    Attributes
+    ----------
+    frame : narwhals frame
+        Lazy, where the engine is.
+    kind : str
+        The engine: "polars", "pyarrow", "duckdb", "dask" or "pyspark".
+    text : bool
+        Whether every column is read as text: a CSV file has no types.
+    """
+
+    def __init__(self, native: Any, text: bool = False) -> None:
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(native, allow_series=False)
+        self.kind = frame.implementation.value
+        self.frame: Any = frame.lazy() if self.kind == "polars" else frame
+        self.text = text
+
+    def read_numbers(self, names: Sequence[str]) -> None:
+        """Read text columns as numbers; what is no number becomes null."""
+        import narwhals.stable.v2 as nw
+
+        self.frame = nw.from_native(files.as_numbers(self.frame.to_native(), names))
+
+    def small(self, columns: Mapping[str, NDArray[Any]]) -> Any:
+        """A small public table in the same engine."""
+        import narwhals.stable.v2 as nw
+
+        native = _SMALL[self.kind](columns, self.frame.to_native())
+        frame: Any = nw.from_native(native)
+        return frame
+
+    def rows(self, frame: Any) -> Batch:
+        """Fetch the few rows of an aggregate."""
+        if hasattr(frame, "collect"):
+            frame = frame.collect()
+        return {name: frame[name].to_numpy() for name in frame.columns}
+
+    def batches(self, prepare: Any) -> Iterator[Batch]:
+        """Batches of ``prepare(frame)``, whose columns are numbers without nulls."""
+        if self.kind == "pyarrow":
+            return _arrow_table_batches(self.frame, prepare)
+        return _BATCHES[self.kind](prepare(self.frame).to_native())
+
+
+def _arrow_table_batches(frame: Any, prepare: Any) -> Iterator[Batch]:
+    for start in range(0, len(frame), BATCH):
+        part = prepare(frame[start : start + BATCH])
+        yield {name: part[name].to_numpy() for name in part.columns}
+
+
+def _record_batch(batch: Any) -> Batch:
+    return {
+        name: column.to_numpy(zero_copy_only=False)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+
+
+def _polars_batches(native: Any) -> Iterator[Batch]:
+    if hasattr(native, "collect_batches"):
+        parts = native.collect_batches(chunk_size=BATCH, maintain_order=False)
+    else:
+        parts = native.collect().iter_slices(BATCH)
+    for part in parts:
+        yield {name: part[name].to_numpy() for name in part.columns}
+
+
+def _duckdb_batches(native: Any) -> Iterator[Batch]:
+    read = getattr(native, "to_arrow_reader", None) or native.fetch_arrow_reader
+    reader = read(BATCH)
+    try:
+        for batch in reader:
+            yield _record_batch(batch)
+    finally:
+        # An open result would block the connection.
+        reader.close()
+
+
+def _dask_batches(native: Any) -> Iterator[Batch]:
+    for place in range(native.npartitions):
+        part = native.get_partition(place).compute()
+        yield {name: part[name].to_numpy() for name in part.columns}
+
+
+def _spark_batches(native: Any) -> Iterator[Batch]:
+    names = native.columns
+    rows: list[Any] = []
+    for row in native.toLocalIterator(prefetchPartitions=True):
+        rows.append(row)
+        if len(rows) == BATCH:
+            yield dict(zip(names, np.array(rows).T, strict=True))
+            rows = []
+    if rows:
+        yield dict(zip(names, np.array(rows).T, strict=True))
+
+
+def _small_polars(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
+    import polars as pl
+
+    return pl.LazyFrame(dict(columns))
+
+
+def _small_arrow(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.table(dict(columns))
+
+
+def _small_duckdb(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
+    # Found by name in this scope; relations can only be joined on one connection.
+    small_table = _small_arrow(columns, native)
+    return native.query("whole_table", "SELECT * FROM small_table")
+
+
+def _small_dask(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
+    import dask.dataframe as dd
+    import pandas as pd
+
+    return dd.from_pandas(pd.DataFrame(dict(columns)), npartitions=1)
+
+
+def _small_spark(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
+    import pandas as pd
+
+    return native.sparkSession.createDataFrame(pd.DataFrame(dict(columns)))
+
+
+_SMALL = {
+    "polars": _small_polars,
+    "pyarrow": _small_arrow,
+    "duckdb": _small_duckdb,
+    "dask": _small_dask,
+    "pyspark": _small_spark,
+}
+_BATCHES = {
+    "polars": _polars_batches,
+    "duckdb": _duckdb_batches,
+    "dask": _dask_batches,
+    "pyspark": _spark_batches,
+}
+
+
+def open_table(data: Any) -> Table:
+    """The table that `data` is or names.
+
+    Parameters
+    ----------
+    data : str, path, or table
+        A path to a CSV or Parquet file, a folder of Parquet files or a glob
+        pattern, all read by DuckDB; an Arrow table or dataset; a Polars frame,
+        eager or lazy; a DuckDB relation; a Dask or Spark frame.
+    """
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, str | os.PathLike):
+        relation, text = files.open_path(os.fspath(data))
+        return Table(relation, text)
+    module = type(data).__module__
+    if module.startswith("pyarrow"):
+        data = _from_arrow(data)
+    failed = False
+    try:
+        table = Table(data)
+        failed = table.kind not in _SMALL
+    except TypeError:
+        failed = True
+    if failed:
+        raise DataError(
+            f"data must be a table, got {type(data).__name__}; pass a pandas, Polars, Arrow, "
+            "DuckDB, Dask or Spark table, or a path to CSV or Parquet files"
+        )
+    return table
+
+
+def _from_arrow(data: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatchReader):
+        raise DataError(
+            "data is a RecordBatchReader, which can be read only once; pass the table or the "
+            "dataset that it comes from"
+        )
+    return files.connection().from_arrow(data)
