@@ -56,6 +56,20 @@ class Privacy:
         close = abs(composed - self.claimed_mu) <= 1e-12 * self.claimed_mu
         return self.claimed_mu if close else composed
 
+    @property
+    def components(self) -> tuple[Mechanism, ...]:
+        """The mechanisms, those of one name (rounds of residual scores) composed."""
+        names = dict.fromkeys(mechanism.name for mechanism in self.mechanisms)
+        groups = {name: [m for m in self.mechanisms if m.name == name] for name in names}
+        return tuple(
+            group[0] if len(group) == 1 else self._composed(group) for group in groups.values()
+        )
+
+    @staticmethod
+    def _composed(group: list[Mechanism]) -> Mechanism:
+        name = f"{group[0].name}, {len(group)} rounds"
+        return Mechanism(name, gdp.compose(*(m.mu for m in group)), group[0].law)
+
     def epsilon(self, delta: float) -> float:
         """The epsilon of the equivalent (epsilon, delta) guarantee."""
         return gdp.epsilon(self.mu, delta)
@@ -72,7 +86,7 @@ class Privacy:
             if self.neighbours == "add-remove"
             else "replacing one record by another"
         )
-        parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.mechanisms)
+        parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.components)
         text = (
             f"The released statistics satisfy {self.mu:.4g}-Gaussian differential privacy with "
             f"respect to {relation}, which implies ({self.epsilon(1e-6):.2f}, 1e-6)-differential "
@@ -88,5 +102,5 @@ class Privacy:
 
     def __str__(self) -> str:
         lines = [f"{self.mu:.6g}-GDP ({self.neighbours} neighbours)"]
-        lines += [f"  {m.name:<28} mu = {m.mu:.6g}" for m in self.mechanisms]
+        lines += [f"  {m.name:<28} mu = {m.mu:.6g}" for m in self.components]
         return "\n".join(lines)

@@ -128,7 +128,7 @@ def privacy(results: DPResults) -> Markup:
     promise = results.privacy
     points = [(exponent, promise.epsilon(10.0**exponent)) for exponent in EXPONENTS]
     points = [(exponent, value) for exponent, value in points if math.isfinite(value)]
-    mechanisms = [[m.name, m.law, f"{m.mu:.3g}"] for m in promise.mechanisms]
+    mechanisms = [[m.name, m.law, f"{m.mu:.3g}"] for m in promise.components]
     return section(
         "privacy",
         "Privacy",
