@@ -278,6 +278,10 @@ class Paths:
     variables: tuple[str, ...]
     max_depth: int = MAX_DEPTH
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the tables below, which are large and made again when needed.
+        return Paths, (self.domain, self.variables, self.max_depth)
+
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Index of the variable split at each depth."""
