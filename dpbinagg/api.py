@@ -8,6 +8,8 @@ from typing import Any
 
 from dpbinagg import pipeline
 from dpbinagg.curator.curator import Curator
+from dpbinagg.curator.engines import open_data
+from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.domain import Domain
 from dpbinagg.errors import DomainError
 from dpbinagg.formula import build_design
@@ -164,6 +166,7 @@ def dp_release(
         neighbours=neighbours,
         estimator=estimator,
     )
+    data = open_data(data)
     declared = declared_domain(settings.domain, data)
     design = build_design(formula, declared, check_constants(constants))
     check_scale(design)
@@ -187,10 +190,11 @@ def declared_domain(domain: Domain, data: Any) -> Domain:
     import pandas as pd
 
     if not isinstance(data, pd.DataFrame):
-        return domain
+        return Domain({**open_table(data).declared(), **domain})
     schema: dict[str, object] = {}
-    for place, name in enumerate(data.columns):
-        if isinstance(name, str) and name not in domain:
+    for place, (name, dtype) in enumerate(data.dtypes.items()):
+        levels = isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype)
+        if levels and isinstance(name, str) and name not in domain:
             # A category that cannot be declared matters only if the formula uses it.
             with suppress(DomainError):
                 schema.update(Domain.from_frame(data.iloc[:0, [place]]))

@@ -33,6 +33,7 @@ def frame(n: int = 3000) -> pd.DataFrame:
     wild = np.exp(rng.normal(0, 8, n)) * rng.choice([-1, 1], n)
     wild[::50] = 0.0
     wild[1::50] = 2.0 ** rng.integers(-20, 20, len(wild[1::50]))
+    member = np.where(rng.random(n) < 0.02, None, rng.random(n) < 0.4)
     wage = 20 + 0.3 * np.nan_to_num(age) + rng.normal(0, 30, n)
     return pd.DataFrame(
         {
@@ -40,9 +41,7 @@ def frame(n: int = 3000) -> pd.DataFrame:
             "hours": hours,
             "region": pd.array(np.where(rng.random(n) < 0.02, None, region), dtype="string"),
             "grade": pd.array(np.where(rng.random(n) < 0.02, None, rng.integers(1, 5, n)), "Int8"),
-            "member": pd.array(
-                np.where(rng.random(n) < 0.02, None, rng.random(n) < 0.4), "boolean"
-            ),
+            "member": pd.array(member, "boolean"),
             "wild": wild,
             "wage": wage.astype(np.float32),
             "unused": "secret",

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 
-from dpbinagg import Budget, Domain, Partition, dp_release
+from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import privtree
@@ -115,3 +115,12 @@ def test_a_csv_file(people: pd.DataFrame, expected: dict[str, Any], tmp_path: Pa
     # The shortest text that gives a single back as a double.
     people.assign(wage=people["wage"].astype(float)).to_csv(path, index=False)
     assert_same(aggregates_of(path), expected)
+
+
+def test_the_same_rng_gives_the_same_release(people: pd.DataFrame, tmp_path: Path) -> None:
+    def statistics(data: Any) -> Any:
+        return dp_release(FORMULA, data, mu=2, bounds=BOUNDS, rng=5).statistics
+
+    expected = statistics(people)
+    for data in (in_process()["polars-lazy"](people), write_parquet(people, tmp_path / "people")):
+        assert_same(statistics(data), expected)

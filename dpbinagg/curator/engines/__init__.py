@@ -55,6 +55,17 @@ class Engine(Protocol):
         ...
 
 
+def open_data(data: Any) -> Any:
+    """A pandas frame as it is; other tables, and files, opened."""
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return data
+    from dpbinagg.curator.engines.tables import open_table
+
+    return open_table(data)
+
+
 def open_engine(data: Any, design: Design, missing: str) -> Engine:
     """The engine for a kind of table."""
     import pandas as pd

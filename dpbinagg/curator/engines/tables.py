@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.engines import files
+from dpbinagg.domain import Categorical
 from dpbinagg.errors import DataError
 
 BATCH = 2**18
@@ -42,6 +43,18 @@ class Table:
         self.kind = frame.implementation.value
         self.frame: Any = frame.lazy() if self.kind == "polars" else frame
         self.text = text
+
+    def declared(self) -> dict[str, Categorical]:
+        """The levels that the schema declares: truth values and enumerations."""
+        import narwhals.stable.v2 as nw
+
+        levels: dict[str, Categorical] = {}
+        for name, dtype in self.frame.collect_schema().items():
+            if dtype == nw.Boolean:
+                levels[name] = Categorical((False, True))
+            elif isinstance(dtype, nw.Enum) and len(dtype.categories):
+                levels[name] = Categorical(tuple(dtype.categories))
+        return levels
 
     def read_numbers(self, names: Sequence[str]) -> None:
         """Read text columns as numbers; what is no number becomes null."""
@@ -135,7 +148,7 @@ def _small_arrow(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
 
 def _small_duckdb(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
     # Found by name in this scope; relations can only be joined on one connection.
-    small_table = _small_arrow(columns, native)
+    small_table = _small_arrow(columns, native)  # noqa: F841
     return native.query("whole_table", "SELECT * FROM small_table")
 
 
