@@ -1,0 +1,251 @@
+"""Noise: the right law, the right scale, never the same twice, nothing global touched.
+
+Every test of scale is one that must also reject: at 30% too little and at 30%
+too much it has to fail. With n draws the sample variance of a Gaussian has a
+relative standard error of sqrt(2/n), of a Laplace sqrt(5/n): at n = 4,000 and
+at n = 8,000 about 2.2% and 2.5%. The tolerance of 12% in variance is more than
+four standard errors, and 30% in scale is 69% or -51% in variance.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpbinagg import Budget, dp_release
+from dpbinagg.curator.noise import Noise, SecureNoise, SeededNoise, noise_source
+from dpbinagg.curator.privatise import GRID_BITS, MARGIN, gaussian_mechanism
+
+SCALE = 2.0**40
+DRAWS = {"gaussian": 4_000, "laplace": 8_000}
+TOLERANCE = 0.12
+Law = Callable[[int, float], NDArray[np.int64]]
+
+
+def sources() -> dict[str, Noise]:
+    return {"secure": SecureNoise(), "seeded": SeededNoise(np.random.default_rng(8))}
+
+
+def variance_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
+    """Whether draws have the variance of the law at `scale`, to `TOLERANCE`."""
+    expected = scale**2 * (2.0 if law == "laplace" else 1.0)
+    return abs(float(np.mean(drawn.astype(np.float64) ** 2)) / expected - 1.0) < TOLERANCE
+
+
+def shape_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
+    """Kolmogorov's test of the law at `scale`, at a level of 1 in 100,000."""
+    name = "norm" if law == "gaussian" else "laplace"
+    return bool(stats.kstest(drawn / scale, name).pvalue > 1e-5)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("source", ["secure", "seeded"])
+def test_scale_and_law(source: str, law: str) -> None:
+    drawn = getattr(sources()[source], law)(DRAWS[law], SCALE)
+    assert drawn.dtype == np.int64
+    assert variance_fits(drawn, SCALE, law)
+    assert shape_fits(drawn, SCALE, law)
+    assert abs(drawn.mean()) < 5 * drawn.std() / math.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("source", ["secure", "seeded"])
+@pytest.mark.parametrize("wrong", [0.7, 1.3])
+def test_wrong_scale_is_rejected(source: str, law: str, wrong: float) -> None:
+    drawn = getattr(sources()[source], law)(DRAWS[law], wrong * SCALE)
+    assert not variance_fits(drawn, SCALE, law)
+    assert not shape_fits(drawn, SCALE, law)
+
+
+def released(mu: float, count: int = 4_000) -> NDArray[np.float64]:
+    """Noise of the mechanism as it is used, in units of the sensitivity."""
+    sums = np.zeros(count, dtype=object)
+    noisy = gaussian_mechanism(sums, 2.0**GRID_BITS, mu, SecureNoise())
+    return noisy * 2.0**-GRID_BITS
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 50.0, 1e6])
+def test_mechanism_has_the_scale_it_promises(mu: float) -> None:
+    noise = released(mu) * mu
+    assert abs(float(np.mean(noise**2)) - 1.0) < TOLERANCE
+    assert stats.kstest(noise, "norm").pvalue > 1e-5
+
+
+@pytest.mark.parametrize("wrong", [0.7, 1.3])
+def test_mechanism_of_another_mu_is_rejected(wrong: float) -> None:
+    noise = released(1.0 / wrong)
+    assert abs(float(np.mean(noise**2)) - 1.0) > TOLERANCE
+    assert stats.kstest(noise, "norm").pvalue < 1e-5
+
+
+def test_margin_covers_the_discrete_law() -> None:
+    """The discrete law on a grid g exceeds mu by a factor of about 1 + (g/sd)^2/24."""
+    least_sd = 2.0**GRID_BITS / 2.0**24
+    assert 1.0 + least_sd**-2 / 24.0 < MARGIN
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.5, -1.0, math.nan, math.inf, 2.0**60])
+@pytest.mark.parametrize("source", ["secure", "seeded"])
+def test_scale_beyond_the_grid_is_refused(source: str, scale: float) -> None:
+    with pytest.raises(ValueError, match="noise scale"):
+        sources()[source].gaussian(3, scale)
+
+
+def test_ten_thousand_values_in_about_a_third_of_a_second() -> None:
+    """Processor time, so that other work on the machine does not count."""
+    source = SecureNoise()
+    source.gaussian(10, SCALE)
+    start = time.process_time()
+    source.gaussian(10_000, SCALE)
+    assert time.process_time() - start < 1.0
+
+
+def table(n: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"x": rng.random(n), "y": rng.random(n)})
+
+
+def release(rng: Any = None) -> NDArray[np.float64]:
+    made = dp_release(
+        "y ~ x",
+        table(),
+        1.0,
+        bounds={"x": (0, 1), "y": (0, 1)},
+        partition="grid",
+        budget=Budget(ranges=0, scores=0),
+        rng=rng,
+    )
+    return np.concatenate([np.ravel(value) for value in made.statistics.values()])
+
+
+def noise_of(numbers: NDArray[np.float64]) -> set[float]:
+    """Released numbers but the public zeros; equal noise would make equal numbers."""
+    return set(numbers[numbers != 0.0].tolist())
+
+
+def assert_all_different(releases: list[NDArray[np.float64]]) -> None:
+    seen: set[float] = set()
+    for numbers in releases:
+        assert not seen & noise_of(numbers)
+        seen |= noise_of(numbers)
+
+
+def test_secure_releases_never_repeat() -> None:
+    assert_all_different([release() for _ in range(5)])
+
+
+def _child(queue: Any) -> None:
+    queue.put(release())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forks_never_repeat() -> None:
+    """Children that share the parent's memory at the moment of the fork draw on their own."""
+    before = release()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=_child, args=(queue,)) for _ in range(4)]
+    for child in children:
+        child.start()
+    drawn = [queue.get(timeout=60) for _ in children]
+    for child in children:
+        child.join(60)
+    assert_all_different([before, *drawn, release()])
+
+
+def test_threads_never_repeat() -> None:
+    drawn: list[NDArray[np.float64]] = []
+    threads = [threading.Thread(target=lambda: drawn.append(release())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(drawn) == 6
+    assert_all_different(drawn)
+
+
+def test_many_values_at_once_never_repeat() -> None:
+    """Values are drawn by several threads; each has randomness of its own."""
+    drawn = SecureNoise().gaussian(5_000, SCALE)
+    assert len(set(drawn.tolist())) == 5_000
+
+
+@pytest.mark.parametrize("rng", [None, 3])
+def test_global_state_is_not_touched(rng: int | None) -> None:
+    np.random.seed(1)  # noqa: NPY002
+    random.seed(1)
+    legacy, plain = np.random.get_state(), random.getstate()  # noqa: NPY002
+    release(rng)
+    after = np.random.get_state()  # noqa: NPY002
+    assert all(np.array_equal(one, two) for one, two in zip(legacy, after, strict=True))
+    assert plain == random.getstate()
+
+
+def test_global_seed_has_no_influence() -> None:
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    first = release()
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    assert_all_different([first, release()])
+
+
+def test_seed_repeats_and_is_marked() -> None:
+    assert np.array_equal(release(3), release(3))
+    assert_all_different([release(3), release(4)])
+    made = dp_release("y ~ x", table(), 1.0, bounds={"x": (0, 1), "y": (0, 1)}, rng=3)
+    assert not made.privacy.secure
+    assert "not for publication" in made.privacy.statement
+
+
+def test_generator_goes_on() -> None:
+    generator = np.random.default_rng(3)
+    assert_all_different([release(generator), release(generator)])
+
+
+def test_stages_of_a_release_do_not_share_noise() -> None:
+    """On an empty table all numbers are noise; none is a multiple of another."""
+    made = dp_release(
+        "y ~ x",
+        table(0),
+        1.0,
+        bounds={"x": (0, 1), "y": (0, 1)},
+        partition="grid",
+        budget=Budget(ranges=0, scores=0),
+        rng=5,
+    )
+    units = [
+        made.statistics[key][scale > 0] / scale[scale > 0]
+        for key, scale in made.noise_scales.items()
+        if key != "moments"
+    ]
+    standard = np.concatenate(units)
+    gaps = np.abs(standard[:, None] - standard[None, :])[np.triu_indices(len(standard), 1)]
+    assert gaps.min() > 1e-9
+
+
+def test_failing_source_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: SecureNoise, size: int, sd: float) -> NDArray[np.int64]:
+        raise OSError("no randomness")
+
+    monkeypatch.setattr(SecureNoise, "gaussian", broken)
+    with pytest.raises(OSError, match="no randomness"):
+        release()
+
+
+def test_source_of_noise() -> None:
+    assert noise_source(None).secure
+    assert not noise_source(1).secure
+    assert not noise_source(np.random.default_rng(1)).secure
