@@ -68,9 +68,9 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in {path.name}"
             base = node.module or ""
-            names = (
-                [f"{base}.{alias.name}" for alias in node.names] if base == "dpbinagg" else [base]
-            )
+            whole = base == "dpbinagg"
+            names = [f"{base}.{alias.name}" if whole else base for alias in node.names]
+            names = [name for name in names if name != "dpbinagg.__version__"]
         if id(node) not in typing_only:
             yield from (
                 (name, id(node) in late) for name in names if name.split(".")[0] == "dpbinagg"
