@@ -138,3 +138,17 @@ def test_epsilon_and_delta_instead_of_mu():
         dp_release("y ~ x1", FRAME, 1, epsilon=1, delta=1e-6, bounds=BOUNDS)
     with pytest.raises(BudgetError):
         dp_release("y ~ x1", FRAME, epsilon=1, bounds=BOUNDS)
+
+
+def test_unbounded_variables_are_given_ranges_from_the_same_budget():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"year": rng.integers(1950, 2010, 5000)})
+    frame["y"] = 0.1 * (frame.year - 1980) + rng.normal(size=5000)
+    release = dp_release("y ~ year", frame, mu=1, rng=2)
+    exact = sum(Fraction(m.mu) ** 2 for m in release.privacy.mechanisms)
+    assert exact <= 1
+    assert float(exact) == pytest.approx(1.0, rel=2e-12)
+    year = release.domain["year"]
+    assert year.lower <= 1950
+    assert 2009 <= year.upper
+    assert year.upper - year.lower < 400

@@ -20,7 +20,13 @@ from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import Noise, noise_source
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism
 from dpbinagg.curator.privtree import privtree
-from dpbinagg.curator.ranges import histogram_edges, working_range
+from dpbinagg.curator.ranges import (
+    FIRST_SHARE,
+    histogram_edges,
+    second_range,
+    too_coarse,
+    working_range,
+)
 from dpbinagg.domain import Domain, Numeric
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
@@ -84,32 +90,51 @@ class Curator:
         """Working ranges of numeric variables, and the noisy number of records.
 
         A record falls in one interval of each of the v histograms and adds 1
-        to the total. Sensitivity: ``sqrt(v + 1)``, jointly. Privacy: mu-GDP.
+        to the total. Sensitivity: ``sqrt(v + 1)``, jointly. Where a variable
+        lacks a bound, a second look, with a smaller part of mu^2, resolves
+        what the first one found too coarse; sensitivity: the root of their
+        number. Privacy: mu-GDP in all.
         """
-        self._spend("ranges", mu)
-        numeric = {
+        known = {
             name: variable
             for name in variables
             if isinstance(variable := design.domain[name], Numeric)
         }
-        edges = {name: histogram_edges(variable) for name, variable in numeric.items()}
+        unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
+        first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
+        edges, counts, total, sd = self._histograms(known, first, with_total=True)
+        found = {
+            name: working_range(edges[name], counts[name], sd, variable, total)
+            for name, variable in known.items()
+        }
+        if unbounded:
+            coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
+            narrowed = {
+                name: Numeric(*found[name], integer=known[name].integer)
+                for name in coarse or unbounded
+            }
+            rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
+            edges, counts, _, sd = self._histograms(narrowed, rest, with_total=False)
+            for name in coarse:
+                found[name] = second_range(edges[name], counts[name], sd, narrowed[name], total)
+        working = {n: Numeric(*found[n], integer=known[n].integer) for n in known}
+        return design.domain.updated(working), total
+
+    def _histograms(
+        self, variables: Mapping[str, Numeric], mu: float, with_total: bool
+    ) -> tuple[dict[str, Floats], dict[str, Floats], float, float]:
+        """Edges and noisy histograms of variables, the noisy total, and the noise."""
+        self._spend("ranges", mu)
+        edges = {name: histogram_edges(variable) for name, variable in variables.items()}
         histograms = self._engine.histograms(edges)
         exact = [histograms[name] for name in variables]
-        counts = np.concatenate([*exact, [self._engine.total()]]).astype(object) * 2**GRID_BITS
-        sensitivity = math.sqrt(len(variables) + 1)
+        extra = [[self._engine.total()]] if with_total else []
+        counts = np.concatenate([*exact, *extra]).astype(object) * 2**GRID_BITS
+        sensitivity = math.sqrt(len(exact) + len(extra))
         noisy = self._privatise(counts, sensitivity / GRID, mu) * GRID
-        *parts, (total,) = np.split(noisy, np.cumsum([len(part) for part in exact]))
-        found = {
-            name: working_range(edges[name], part, sensitivity / mu, numeric[name], float(total))
-            for name, part in zip(variables, parts, strict=True)
-        }
-        working = design.domain.updated(
-            {
-                name: Numeric(*found[name], integer=variable.integer)
-                for name, variable in numeric.items()
-            }
-        )
-        return working, float(total)
+        parts = np.split(noisy, np.cumsum([len(part) for part in exact]))
+        total = float(parts[-1][0]) if with_total else math.nan
+        return edges, dict(zip(variables, parts, strict=False)), total, sensitivity / mu
 
     def total(self, mu: float) -> float:
         """Noisy number of records.
