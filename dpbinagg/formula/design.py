@@ -19,7 +19,6 @@ from dpbinagg.formula.centres import short_centres
 from dpbinagg.formula.factors import CategoricalFactor
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
-from dpbinagg.formula.pushdown import column_expressions, factor_expression
 from dpbinagg.formula.radius import radius2
 from dpbinagg.formula.terms import Bounds, Values
 
@@ -230,10 +229,14 @@ class Design:
         They read the raw table, labels of categories included, and are null for
         a record that is incomplete. Splines and a few functions are refused.
         """
+        from dpbinagg.formula.pushdown import column_expressions
+
         return column_expressions(self._structure.subterms, self.column_names, self.domain)
 
     def narwhals_response(self) -> Any:
         """Narwhals expression of the response, null where missing."""
+        from dpbinagg.formula.pushdown import factor_expression
+
         return factor_expression(self._structure.response, self.domain)
 
     def centres(self, boxes: Boxes) -> Array:
