@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
-from dpbinagg.analyst.fit import released_moments
+from dpbinagg.analyst.fit import released_moments, remember
 from dpbinagg.analyst.refine import plan_round, round_mus, start, update
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.curator.ranges import needs_range
@@ -158,12 +158,14 @@ def refine(curator: Curator, release: Release, settings: Settings) -> Release:
         state = update(state, request, answer, mu)
         answers.append(asdict(answer))
         scales.append(asdict(request.noise_scales(mu)))
-    return replace(
+    refined = replace(
         release,
         privacy=privacy_of(curator, settings),
         statistics={**release.statistics, "scores": answers},
         noise_scales={**release.noise_scales, "scores": scales},
     )
+    remember(refined, state)
+    return refined
 
 
 def make_partition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class Release:
         """Names of the design columns."""
         return self.design.column_names
 
-    @property
+    @cached_property
     def bin_scaling(self) -> BinScaling:
         """Public centres and half-widths of the columns in every bin."""
         return bin_scaling(self.design, self.partition.boxes, self.calibration)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,7 @@ class ColumnScaling:
         return len(self.varying) + 2
 
 
+@lru_cache(maxsize=16)
 def column_scaling(design: Design) -> ColumnScaling:
     """Scaling of the columns over the design's whole domain."""
     lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))

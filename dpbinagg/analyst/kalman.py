@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array
@@ -76,7 +75,7 @@ def update(
     for _ in range(SWEEPS):
         noise = score_cov + matrix_noise(gram_variance, second)
         middle = symmetric(gram @ prior @ gram.T + noise)
-        gain = linalg.solve(middle, gram @ prior, assume_a="pos").T
+        gain = np.linalg.solve(middle, gram @ prior).T
         eta = gain @ score
         left = np.eye(size) - gain @ gram
         posterior = symmetric(left @ prior @ left.T + gain @ noise @ gain.T)

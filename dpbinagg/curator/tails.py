@@ -18,7 +18,7 @@ SHAPES = np.linspace(-1.0, 0.5, 11) + 1e-6
 PRIOR_SHAPE, PRIOR_SPREAD = -0.2, 0.35
 """Centre and spread of the prior over shapes, a public constant: about that of a normal tail."""
 
-N_SCALES = 60
+N_SCALES = 36
 REACH = 50.0
 STRETCH = 1.35
 
