@@ -26,8 +26,7 @@ class Pair:
     others has the same law for both.
     """
 
-    name: str
-    claimed: float
+    entry: int
     sensitivity: float
     mu: float
     without: NDArray[np.object_]
@@ -39,8 +38,7 @@ class Pair:
         first, second = without.sums.ravel(), present.sums.ravel()
         moved = np.flatnonzero(first != second)
         return cls(
-            without.name,
-            without.claimed,
+            without.entry,
             without.sensitivity,
             without.mu,
             first[moved].astype(object),
@@ -74,7 +72,6 @@ class Pair:
         for start in range(0, releases, max(1, BATCH // size)):
             rows = min(releases - start, max(1, BATCH // size))
             tiled = np.tile(exact, (rows, 1))
-            curator._spend(self.name, self.claimed)
             noisy = curator._privatise(tiled, self.sensitivity, self.mu)
             parts.append((noisy - middle) @ self.shift * (self.mu / self.sensitivity))
         return np.concatenate(parts)
@@ -91,16 +88,22 @@ def theory(pairs: Sequence[Pair]) -> float:
 
 
 def likelihood_tests(
-    pairs: Sequence[Pair], trials: int, curator: Curator
-) -> tuple[list[Errors], Errors]:
-    """Errors of the likelihood-ratio tests on each of `pairs`, and on all of them together.
+    pairs: Sequence[Pair], trials: int, curator: Curator, names: Sequence[str]
+) -> tuple[dict[int, Errors], Errors]:
+    """Errors of the likelihood-ratio tests on each mechanism, and on all of them together.
 
     The threshold is 0, half-way between the two tables, fixed beforehand.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the mechanisms, by entry.
     """
-    scores = [
-        (pair.scores(pair.without, trials, curator), pair.scores(pair.present, trials, curator))
-        for pair in pairs
-    ]
-    together = np.sum(scores, axis=0)
-    single = [Errors.from_scores(without, present, 0.0) for without, present in scores]
+    scores: dict[int, Floats] = {}
+    for pair in pairs:
+        curator._spend(names[pair.entry], pair.mu)
+        sides = [pair.scores(exact, trials, curator) for exact in (pair.without, pair.present)]
+        scores[pair.entry] = scores.get(pair.entry, 0.0) + np.array(sides)
+    single = {entry: Errors.from_scores(one[0], one[1], 0.0) for entry, one in scores.items()}
+    together = np.sum(list(scores.values()), axis=0)
     return single, Errors.from_scores(together[0], together[1], 0.0)

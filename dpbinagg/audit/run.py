@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,10 @@ class Neighbour:
     pairs: list[Pair]
     leaks: tuple[str, ...]
 
+    def of_entry(self, entry: int) -> list[Pair]:
+        """The pairs of one mechanism."""
+        return [pair for pair in self.pairs if pair.entry == entry]
+
 
 class Auditor:
     """Attacks one specification; see `audit_release`."""
@@ -65,10 +69,14 @@ class Auditor:
         self.release: Release
         self.script, self.release = specification.record(self.table, self.rng)
 
-    def claimed(self, name: str) -> float:
-        """The mu that the release states for the mechanisms of one name, together."""
-        stated = self.release.privacy.mechanisms
-        return math.sqrt(sum(m.mu**2 for m in stated if m.name == name))
+    @property
+    def names(self) -> list[str]:
+        """Names of the release's mechanisms, numbered where one is used again."""
+        names = [mechanism.name for mechanism in self.release.privacy.mechanisms]
+        return [
+            name if names.count(name) == 1 else f"{name}, round {names[: i + 1].count(name)}"
+            for i, name in enumerate(names)
+        ]
 
     def neighbours(self, kinds: Sequence[str], limit: int) -> Iterator[Neighbour]:
         """Neighbouring tables of every kind, the worst of its kind first."""
@@ -98,36 +106,56 @@ class Auditor:
     def interference(self, neighbours: Sequence[Neighbour]) -> Finding:
         """Whether anything but the mechanisms' answers entered the release."""
         leaking = [one for one in neighbours if one.leaks]
-        claims = ("everything else", f"{len(neighbours)} neighbours", self.release.mu, math.inf)
-        if not leaking:
-            return Finding(*claims, 0.0, 0, "the release depends on the mechanisms' answers only")
-        where = ", ".join(leaking[0].leaks[:3])
-        return Finding(*claims, math.inf, 0, f"the record ({leaking[0].kind}) shows in {where}")
+        note = "the release depends on the mechanisms' answers only"
+        if leaking:
+            note = f"the record ({leaking[0].kind}) shows in {', '.join(leaking[0].leaks[:3])}"
+        tables = f"{len(neighbours)} neighbours"
+        return Finding.seen("everything else", tables, self.release.mu, bool(leaking), note)
 
     def accounting(self) -> Finding:
         """Whether every mechanism that the release lists was used, and no other."""
-        listed = sorted(mechanism.name for mechanism in self.release.privacy.mechanisms)
-        used = [call.name for call in self.script.calls]
-        used = sorted([*used, *(call.name for call in self.script.trees)])
-        claims = ("list of mechanisms", f"{len(listed)} listed", self.release.mu, math.inf)
-        if listed == used:
-            return Finding(*claims, 0.0, 0, "each was used once, and no other")
-        odd = ", ".join(sorted(set(listed) ^ set(used))) or "one of them twice"
-        return Finding(*claims, math.inf, 0, f"listed and used mechanisms differ: {odd}")
+        listed = set(range(len(self.names)))
+        used = {call.entry for call in self.script.calls}
+        used |= {call.entry for call in self.script.trees}
+        note = "each was used, and no other"
+        if listed != used:
+            odd = (self.names[i] if i in listed else "one not listed" for i in listed ^ used)
+            note = f"listed and used mechanisms differ: {', '.join(odd)}"
+        count = f"{len(listed)} listed"
+        return Finding.seen("list of mechanisms", count, self.release.mu, listed != used, note)
 
-    def components(self, worst: Sequence[Neighbour], trials: int, level: float) -> list[Finding]:
-        """Test every use of the Gaussian mechanism, and all of them together."""
+    def components(self, found: Sequence[Neighbour], trials: int, level: float) -> list[Finding]:
+        """Test every use of the Gaussian mechanism, and all of them together.
+
+        The neighbour that moves the whole release most is tested on all of it;
+        where another one moves a single mechanism more, that one is tested too.
+        """
         findings = []
+        for kind in dict.fromkeys(one.kind for one in found):
+            same_kind = [one for one in found if one.kind == kind and one.pairs]
+            if not same_kind:
+                continue
+            worst = max(same_kind, key=lambda one: theory(one.pairs))
+            findings += self._tests(kind, worst.pairs, trials, level)
+            for entry in dict.fromkeys(pair.entry for pair in worst.pairs):
+                stronger = max((one.of_entry(entry) for one in same_kind), key=theory)
+                if theory(stronger) > 1.05 * theory(worst.of_entry(entry)):
+                    findings += self._tests(kind, stronger, trials, level)
+        return findings
+
+    def _tests(self, kind: str, pairs: Sequence[Pair], trials: int, level: float) -> list[Finding]:
         spec = self.specification
         curator = Curator(self.table, spec.design, spec.settings.missing, self.rng)
-        for one in worst:
-            single, together = likelihood_tests(one.pairs, trials, curator)
-            for pair, errors in zip(one.pairs, single, strict=True):
-                claims = (self.claimed(pair.name), self._specified([pair]))
-                findings.append(Finding.of(pair.name, one.kind, claims, errors, level))
-            if len(one.pairs) > 1:
-                claims = (self.release.mu, self._specified(one.pairs))
-                findings.append(Finding.of(WHOLE, one.kind, claims, together, level))
+        stated = self.release.privacy.mechanisms
+        single, together = likelihood_tests(pairs, trials, curator, [m.name for m in stated])
+        findings = []
+        for entry, errors in single.items():
+            own = [pair for pair in pairs if pair.entry == entry]
+            claims = (stated[entry].mu, self._specified(own))
+            findings.append(Finding.of(self.names[entry], kind, claims, errors, level))
+        if len(single) > 1:
+            claims = (self.release.mu, self._specified(pairs))
+            findings.append(Finding.of(WHOLE, kind, claims, together, level))
         return findings
 
     def _specified(self, pairs: Sequence[Pair]) -> float:
@@ -158,15 +186,15 @@ class Auditor:
         depths = simulate_depths(attack, make, code, trials)
         errors = Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)
         text = f"{attack.copies} or {attack.copies + 1} equal records"
-        claims = (self.claimed(told.name), attack.theory)
-        finding = Finding.of(told.name, text, claims, errors, level)
+        claims = (self.release.privacy.mechanisms[told.entry].mu, attack.theory)
+        finding = Finding.of(self.names[told.entry], text, claims, errors, level)
         if all(
             follows_law(sample, depth_law(copies, TREE_DEPTH, told.mu, told.theta))
             for copies, sample in zip(curators, depths, strict=True)
         ):
             return [finding]
         note = "the depths of the tree do not follow the law of PrivTree"
-        return [finding, replace(finding, lower=math.inf, note=note)]
+        return [finding, Finding.seen(finding.component, text, finding.claimed, True, note)]
 
     def pipeline(self, worst: Neighbour, runs: int, level: float) -> Finding:
         """Test complete runs of `dp_release`."""
@@ -238,13 +266,11 @@ def audit_release(
     specification = Specification.of(formula, mu, **arguments)
     auditor = Auditor(specification, rng, records, seed)
     found = list(auditor.neighbours(kinds, limit))
-    worst = list({one.kind: one for one in reversed(found)}.values())[::-1]
     findings = [auditor.accounting(), auditor.interference(found)]
-    sound = [one for one in worst if one.pairs]
-    findings += auditor.components(sound, trials, confidence)
+    findings += auditor.components(found, trials, confidence)
     findings += auditor.trees(trees, confidence)
-    if runs:
-        findings += [auditor.pipeline(one, runs, confidence) for one in worst[:1]]
+    if runs and found:
+        findings.append(auditor.pipeline(found[0], runs, confidence))
     return AuditReport(
         formula, auditor.release.mu, tuple(findings), confidence, auditor.release.privacy.secure
     )

@@ -21,6 +21,7 @@ KINDS = (
     "corner of a box",
     "corner of the domain",
     "edge between boxes",
+    "corner of a box, any response",
     "inside a box",
     "beyond the bounds",
     "missing or undeclared value",
@@ -122,6 +123,7 @@ class Candidates:
             "corner of a box": self._corners,
             "corner of the domain": self._domain_corners,
             "edge between boxes": self._edges,
+            "corner of a box, any response": self._responses,
             "inside a box": self._inside,
             "beyond the bounds": self._beyond,
             "missing or undeclared value": self._missing,
@@ -196,6 +198,13 @@ class Candidates:
             for name, edges in inner.items():
                 record[name] = float(edges[self._rng.integers(len(edges))])
             yield record
+
+    def _responses(self) -> Iterator[Record]:
+        """Corners with the response anywhere, where a clipped residual weighs most."""
+        inside = self._inside()
+        for record in self._corners():
+            somewhere = next(inside)
+            yield {**record, **{name: somewhere[name] for name in self._others()}}
 
     def _inside(self) -> Iterator[Record]:
         names = tuple(self._domain)

@@ -35,10 +35,8 @@ class Call:
 
     Attributes
     ----------
-    name : str
-        Under which name the curator accounts for it.
-    claimed : float
-        The mu that the curator accounts for.
+    entry : int
+        Place of the mechanism that it belongs to in the curator's list.
     sums : array of whole numbers
         The exact sums, private.
     sensitivity, mu : float
@@ -47,8 +45,7 @@ class Call:
         What it answered.
     """
 
-    name: str
-    claimed: float
+    entry: int
     sums: NDArray[Any]
     sensitivity: float
     mu: float
@@ -57,15 +54,14 @@ class Call:
     @property
     def public(self) -> tuple[object, ...]:
         """Everything about the request that must not depend on the records."""
-        return self.name, self.claimed, self.sums.shape, self.sensitivity, self.mu
+        return self.entry, self.sums.shape, self.sensitivity, self.mu
 
 
 @dataclass(frozen=True)
 class TreeCall:
     """One private partition."""
 
-    name: str
-    claimed: float
+    entry: int
     paths: Paths
     counts: CodeCounts
     mu: float
@@ -75,7 +71,7 @@ class TreeCall:
     @property
     def public(self) -> tuple[object, ...]:
         """Everything about the request that must not depend on the records."""
-        return self.name, self.claimed, self.paths, self.mu, self.theta
+        return self.entry, self.paths, self.mu, self.theta
 
 
 @dataclass
@@ -98,9 +94,12 @@ class TapeCurator(Curator):
 
     def _privatise(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
         noisy = self._answer(sums, sensitivity, mu)
-        last = self._mechanisms[-1]
-        self.transcript.calls.append(Call(last.name, last.mu, sums, sensitivity, mu, noisy))
+        self.transcript.calls.append(Call(self._entry, sums, sensitivity, mu, noisy))
         return noisy
+
+    @property
+    def _entry(self) -> int:
+        return len(self._mechanisms) - 1
 
     def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         return super().partition(design, mu, theta, max_depth)
@@ -108,12 +107,9 @@ class TapeCurator(Curator):
     def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         """As `Curator.partition`, recorded."""
         partition = self._tree(design, mu, theta, max_depth)
-        last = self._mechanisms[-1]
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         counts = self._engine.code_counts(paths)
-        self.transcript.trees.append(
-            TreeCall(last.name, last.mu, paths, counts, mu, theta, partition)
-        )
+        self.transcript.trees.append(TreeCall(self._entry, paths, counts, mu, theta, partition))
         return partition
 
 
@@ -128,12 +124,12 @@ class ReplayCurator(TapeCurator):
 
     def _answer(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
         place = len(self.transcript.calls)
-        last = self._mechanisms[-1]
         if place >= len(self._script.calls):
             raise TranscriptError("a neighbouring table led to more requests")
         told = self._script.calls[place]
-        if told.public != (last.name, last.mu, sums.shape, sensitivity, mu):
-            raise TranscriptError(f"a neighbouring table changed the request {told.name!r}")
+        if told.public != (self._entry, sums.shape, sensitivity, mu):
+            name = self._mechanisms[-1].name
+            raise TranscriptError(f"a neighbouring table changed the request for {name!r}")
         return told.noisy
 
     def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
@@ -143,6 +139,6 @@ class ReplayCurator(TapeCurator):
             raise TranscriptError("a neighbouring table led to more requests")
         told = self._script.trees[place]
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
-        if told.public[2:] != (paths, mu, theta):
-            raise TranscriptError(f"a neighbouring table changed the request {told.name!r}")
+        if told.public != (self._entry, paths, mu, theta):
+            raise TranscriptError("a neighbouring table changed the request for a partition")
         return told.partition
