@@ -59,10 +59,11 @@ class TreeLocator:
         """Bin of every path code."""
         if len(codes) <= FEW:
             return np.searchsorted(self._starts, codes, side="right") - 1
-        return self._tables.locate(codes)
+        return self.tables.locate(codes)
 
     @cached_property
-    def _tables(self) -> PrefixTables:
+    def tables(self) -> PrefixTables:
+        """Tables from the leading bits of a code to bins."""
         return PrefixTables.of(self._starts, self.paths.depth)
 
     def to_dict(self) -> dict[str, Any]:

@@ -293,7 +293,8 @@ class Paths:
         return len(self.order)
 
     @cached_property
-    def _halvings(self) -> tuple[_Halving, ...]:
+    def halvings(self) -> tuple[_Halving, ...]:
+        """How each variable is cut."""
         return tuple(
             _halving(self.domain[name], self.order.count(index))
             for index, name in enumerate(self.variables)
@@ -303,7 +304,7 @@ class Paths:
         """Finest cell of every record, variable by variable."""
         return [
             halving.cells(records[name])
-            for name, halving in zip(self.variables, self._halvings, strict=True)
+            for name, halving in zip(self.variables, self.halvings, strict=True)
         ]
 
     def codes(self, records: Records) -> NDArray[np.int64]:
@@ -321,7 +322,7 @@ class Paths:
     def _spread(self) -> tuple[NDArray[np.int64], ...]:
         """For each variable, the bits of its cell numbers moved to their places."""
         tables = []
-        for index, halving in enumerate(self._halvings):
+        for index, halving in enumerate(self.halvings):
             places = [self.depth - 1 - h for h, split in enumerate(self.order) if split == index]
             cell = np.arange(2**halving.depth, dtype=np.int64)
             table = np.zeros_like(cell)
@@ -344,13 +345,13 @@ class Paths:
         """Whether the nodes at `depth` can be split; the others are passed down whole."""
         index = self.order[depth]
         own_depth, cell = self.own_cell(index, depth, prefix)
-        return self._halvings[index].splittable(own_depth, cell)
+        return self.halvings[index].splittable(own_depth, cell)
 
     def boxes(self, depth: NDArray[np.int64], prefix: NDArray[np.int64]) -> Boxes:
         """Boxes of nodes given by depth and prefix."""
         boxes = Boxes({}, {}, {})
         full = prefix << (self.depth - depth)
-        for index, (name, halving) in enumerate(zip(self.variables, self._halvings, strict=True)):
+        for index, (name, halving) in enumerate(zip(self.variables, self.halvings, strict=True)):
             _, cell = self.own_cell(index, self.depth, full)
             own_depth = np.zeros_like(depth)
             for h, split in enumerate(self.order):

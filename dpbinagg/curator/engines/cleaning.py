@@ -83,15 +83,54 @@ class Cleaner:
         """The cleaned columns, null or negative where missing."""
         return frame.select(*(value.alias(name) for name, value in self._values.items()))
 
-    def _complete(self) -> Any:
+    def _complete(self, prefix: str = "") -> Any:
         nw = self._nw
         tests = []
         for name in self.variables:
             if isinstance(self._domain[name], Numeric):
                 tests.append(nw.col(name).is_finite().fill_null(False))
             else:
-                tests.append((nw.col(name) >= 0).fill_null(False))
+                tests.append((nw.col(prefix + name) >= 0).fill_null(False))
         return reduce(lambda one, two: one & two, tests)
+
+    def label_expressions(self) -> dict[str, Any]:
+        """Labels of the categories as formulas compare them with declared levels.
+
+        Raises
+        ------
+        DataError
+            If levels are of several types, or of another type than the column.
+        """
+        nw = self._nw
+        schema = self.table.frame.collect_schema()
+        labels: dict[str, Any] = {}
+        for name in self.variables:
+            variable = self._domain[name]
+            if isinstance(variable, Numeric):
+                continue
+            kinds = {_kind(level) for level in variable.levels}
+            dtype = schema[name]
+            if kinds == {"text"} and isinstance(dtype, nw.String | nw.Categorical | nw.Enum):
+                labels[name] = nw.col(name).cast(nw.String)
+            elif kinds == {"truth"} and dtype == nw.Boolean:
+                labels[name] = nw.col(name)
+            elif kinds == {"number"} and dtype.is_numeric():
+                labels[name] = nw.col(name).cast(nw.Float64)
+            else:
+                raise DataError(
+                    f"column {name!r}: the declared levels and the column (dtype {dtype}) are not "
+                    "of one type; convert the column, or declare levels of its type"
+                )
+        return labels
+
+    def clean_with_labels(self, frame: Any, labels: dict[str, Any]) -> Any:
+        """As `clean`, with codes as ``_code_name`` and labels under the names."""
+        columns = [
+            value.alias(f"_code_{name}" if name in labels else name)
+            for name, value in self._values.items()
+        ]
+        both = frame.select(*columns, *(label.alias(name) for name, label in labels.items()))
+        return both.filter(self._complete("_code_"))
 
     def clean(self, frame: Any) -> Any:
         """Complete records of `frame`, cleaned."""
@@ -102,6 +141,12 @@ class Cleaner:
         nw = self._nw
         left_out = (~self._complete()).cast(nw.Int64).sum()
         return self._read(frame).select(left_out.alias("left_out"))
+
+
+def _kind(level: Hashable) -> str:
+    if isinstance(level, bool):
+        return "truth"
+    return "text" if isinstance(level, str) else "number"
 
 
 def _dtype(schema: Any, name: str) -> Any:
