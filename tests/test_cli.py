@@ -293,6 +293,22 @@ def test_every_format_gives_the_same_regression(survey, tmp_path, ending):
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
 
 
+@pytest.mark.parametrize("where", ["folder", "folder/*.parquet", "survey.csv.gz"])
+def test_folders_patterns_and_packed_files_are_streamed(survey, tmp_path, where, capsys):
+    (tmp_path / "folder").mkdir()
+    survey[:200].to_parquet(tmp_path / "folder" / "a.parquet")
+    survey[200:].to_parquet(tmp_path / "folder" / "b.parquet")
+    survey.to_csv(tmp_path / "survey.csv.gz", index=False)
+    bounds = ("--bound", "income=0,100", "--bound", "age=18,90", "--bound", "sex=male|female")
+    arguments = ("fit", "income ~ age + C(sex)", str(tmp_path / where), "--mu", "5", *bounds)
+    assert run(*arguments, "--rng", "1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    domain = {"income": (0, 100), "age": (18, 90), "sex": ["male", "female"]}
+    expected = dp_ols("income ~ age + C(sex)", survey, mu=5, bounds=domain, rng=1)
+    values = [row["estimate"] for row in found["coefficients"]]
+    np.testing.assert_allclose(values, expected.params, rtol=1e-9)
+
+
 def test_a_numeric_variable_keeps_its_codes():
     codes = pd.DataFrame({"age": [30, 99]})
     labels = {"age": {99: "refused"}}

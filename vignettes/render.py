@@ -28,6 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
+FIGURES = HERE / "figures"
 MARK = "<!-- output -->"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 OUTPUT = re.compile(
@@ -93,12 +94,13 @@ class Page:
         lines = []
         for number in plt.get_fignums() if plt else ():
             figure = plt.figure(number)  # type: ignore[union-attr]
-            target = HERE / "figures" / f"{self.path.stem.lower()}-{len(self.figures) + 1}.png"
+            target = FIGURES / f"{self.path.stem.lower()}-{len(self.figures) + 1}.png"
             figure.savefig(target, dpi=110, bbox_inches="tight", metadata={"Software": None})
             self.figures.append(target)
             titles = [axes.get_title(loc) for axes in figure.axes for loc in ("left", "center")]
             about = next((title for title in titles if title), "figure").replace("\n", " ")
-            lines.append(f"![{about}]({os.path.relpath(target, self.path.parent)})\n")
+            stored = HERE / "figures" / target.name
+            lines.append(f"![{about}]({os.path.relpath(stored, self.path.parent)})\n")
         if plt:
             plt.close("all")
         return "".join(lines)
@@ -115,9 +117,8 @@ def commands(code: str) -> list[str]:
 
 
 def _is_drawn(value: Any) -> bool:
-    return type(value).__module__.startswith("matplotlib") or (
-        isinstance(value, list | tuple) and bool(value) and _is_drawn(value[0])
-    )
+    values = list(getattr(value, "flat", value if isinstance(value, list | tuple) else [value]))
+    return bool(values) and type(values[0]).__module__.startswith("matplotlib")
 
 
 def _tidy(text: str) -> str:

@@ -47,6 +47,7 @@ questionnaire, the law or common sense, never from the records. Bounds that are 
 are found privately, from the same budget; levels of categories must be declared.
 
 tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
+A folder of Parquet files or a pattern such as "part-*.parquet" is streamed, whatever its size.
 
 A fit spends privacy each time it runs. Keep a ledger (--ledger) to add it up. Refits and
 synthetic data from the folder are free: see dpbinagg refit, dpbinagg synth.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dpbinagg.domain import Domain
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+PACKED = (".gz", ".zst")
+LARGE = 2**28
+"""Bytes beyond which a file is streamed instead of read."""
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 READABLE = (*TEXT, ".parquet", ".dta", ".sav", *EXCEL)
 WRITABLE = (".csv", ".parquet", ".dta")
@@ -27,12 +30,14 @@ TRUE, FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 
 def read_table(
     path: str | Path, formula: str, domain: Domain, sheet: str | None = None
-) -> pd.DataFrame:
+) -> pd.DataFrame | str:
     """Read a private table with the types that the domain declares.
 
     CSV and Excel files carry no types: a variable with declared levels is read as
     text, any other variable of the formula as a number. In Stata and SPSS files, value
-    labels become levels, unless the domain declares the variable numeric.
+    labels become levels, unless the domain declares the variable numeric. Large CSV
+    and Parquet files, folders of them and patterns are left to the engine that streams
+    them.
 
     Parameters
     ----------
@@ -45,10 +50,12 @@ def read_table(
 
     Returns
     -------
-    DataFrame
+    DataFrame, or the path where it is to be streamed
     """
     source = Path(path)
     ending = source.suffix.lower()
+    if _streamed(source, ending):
+        return str(path)
     if ending not in READABLE:
         raise DataError(
             f"data must be a file that ends in {', '.join(READABLE)}, got {source.suffix!r}; "
@@ -63,6 +70,14 @@ def read_table(
         return frame
     frame, labels = _labelled(source, ending)
     return with_labels(frame, labels, domain)
+
+
+def _streamed(source: Path, ending: str) -> bool:
+    """Whether the curator reads the files itself, batch by batch."""
+    if source.is_dir() or any(mark in str(source) for mark in "*?") or ending in PACKED:
+        return True
+    typed = ending in TEXT or ending == ".parquet"
+    return typed and source.is_file() and source.stat().st_size > LARGE
 
 
 def _reading(source: Path, module: str, read: Any) -> Any:

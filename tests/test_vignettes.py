@@ -1,0 +1,65 @@
+"""The vignettes: their code runs, and their text holds what it prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "vignettes"
+PAGES = sorted(FOLDER.glob("[0-9][0-9]-*.md"))
+MARK = "<!-- output -->"
+
+pytest.importorskip("matplotlib")
+
+
+def renderer():
+    spec = importlib.util.spec_from_file_location("_render_script", FOLDER / "render.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_are_eight():
+    assert len(PAGES) == 8
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_code_runs_and_prints_where_the_page_says_so(path, monkeypatch, tmp_path):
+    # Spark has tests of its own, and takes a minute to start.
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    module = renderer()
+    monkeypatch.setattr(module, "FIGURES", tmp_path)
+    page = module.Page(path)
+    fresh = page.render()
+    stored = path.read_text(encoding="utf-8")
+    assert page.outputs == stored.count(MARK) > 0
+    assert strip(fresh) == strip(stored)
+    assert "Traceback" not in stored
+    assert len(page.figures) == len(re.findall(r"^!\[", stored, re.MULTILINE))
+
+
+def strip(text: str) -> list[str]:
+    """Everything but what was printed."""
+    blocks = re.sub(rf"{MARK}\n(```text\n.*?^```\n)?(!\[[^\n]*\n)*", "", text, flags=re.S | re.M)
+    return [line for line in blocks.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_pictures_and_links_are_there(path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_prose_is_short(path):
+    """For a reader who is new to this: sentences of 50 words at most."""
+    text = re.sub(r"```.*?```|^\|.*?$|^    .*?$", "", path.read_text("utf-8"), flags=re.S | re.M)
+    if path.stem.startswith("07"):
+        return
+    for sentence in re.split(r"(?<=[.!?:])\s+", re.sub(r"\n(?!\n)", " ", text)):
+        assert len(sentence.split()) <= 50, sentence
