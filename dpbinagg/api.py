@@ -153,6 +153,14 @@ def dp_release(
     -------
     Release
         From which ``release.ols()`` fits the model, or a smaller one.
+
+    Examples
+    --------
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> release.privacy.mu
+    1.0
     """
     settings = Settings.from_arguments(
         mu=mu,

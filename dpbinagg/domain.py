@@ -220,7 +220,13 @@ class Domain(Mapping[str, Variable]):
         return f"Domain({{{', '.join(parts)}}})"
 
     def updated(self, spec: Mapping[str, object]) -> Domain:
-        """This domain with some variables declared anew."""
+        """This domain with some variables declared anew.
+
+        Examples
+        --------
+        >>> Domain({"age": (0, 99)}).updated({"sex": ["f", "m"]})
+        Domain({'age': (0.0, 99.0), 'sex': ['f', 'm']})
+        """
         return Domain({**self._variables, **spec})
 
     def subset(self, names: Sequence[str]) -> Domain:
@@ -235,6 +241,20 @@ class Domain(Mapping[str, Variable]):
         categorical, boolean), lower, upper and levels (separated by ``|``);
         further columns, such as unit and description, are ignored. An empty
         bound is unknown.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Domain
+
+        Examples
+        --------
+        >>> from dpbinagg.datasets import codebook_path
+        >>> Domain.from_csv(codebook_path("school"))["gender"].levels
+        ('boy', 'girl')
         """
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
@@ -265,6 +285,20 @@ class Domain(Mapping[str, Variable]):
 
         Only the schema is read, never a value, so a frame of private records
         may be passed. Numeric columns are left undeclared.
+
+        Parameters
+        ----------
+        frame : DataFrame
+
+        Returns
+        -------
+        Domain
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> Domain.from_frame(pd.DataFrame({"union": [True, False], "wage": [1.0, 2.0]}))
+        Domain({'union': [False, True]})
         """
         import pandas as pd
 

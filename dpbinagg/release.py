@@ -49,6 +49,19 @@ class Release:
         ``moments`` (m, m), and the rounds of ``scores``.
     noise_scales : mapping
         Standard deviations of the noise, same keys and shapes.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_release
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> release = dp_release("score ~ pretest + ses", school.frame, mu=1, bounds=school.codebook)
+    >>> release.mu, release.column_names
+    (1.0, ('Intercept', 'pretest', 'ses'))
+    >>> release.statistics["count"].shape == (release.n_bins,)
+    True
+    >>> list(release.ols("score ~ pretest").params.index)
+    ['Intercept', 'pretest']
     """
 
     design: Design
@@ -105,18 +118,39 @@ class Release:
             release's own by default.
         **options
             `estimator` and `cov_type`, as in `dp_ols`.
+
+        Returns
+        -------
+        results object
+            As `dp_ols` returns it.
         """
         from dpbinagg.report.results import fit_release
 
         return fit_release(self, formula, **options)
 
     def synthesize(self, **options: Any) -> pd.DataFrame:
-        """Synthetic records from the release, at no cost; see `DPResults.synthesize`."""
+        """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
+
+        Parameters
+        ----------
+        **options
+            `size`, `copies`, `kind`, `bin_id` and `rng`.
+
+        Returns
+        -------
+        DataFrame
+        """
         frame: pd.DataFrame = self.ols().synthesize(**options)
         return frame
 
     def save(self, folder: str | Path) -> None:
-        """Write the release to a folder that another language can read."""
+        """Write the release to a folder that another language can read.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist; a release that is there is replaced.
+        """
         from dpbinagg.release_files import save_release
 
         save_release(self, folder)

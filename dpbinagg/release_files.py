@@ -100,6 +100,19 @@ def load_release(folder: str | Path) -> Release:
     ReleaseError
         If the folder is damaged, was edited, or has another version; the message says
         what is wrong.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dpbinagg import dp_release
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/release")
+    ...     again = load_release(f"{folder}/release")
+    >>> bool((again.ols().params == release.ols().params).all())
+    True
     """
     files = read_folder(folder)
     try:

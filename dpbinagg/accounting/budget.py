@@ -81,6 +81,14 @@ class Budget:
         The matrix of second moments.
     scores : float
         Residual scores of the refinement.
+
+    Examples
+    --------
+    >>> Budget(moments=2, scores=3, ranges=0).ranges
+    0.0
+    >>> parts = Budget.paper().split(1.0)
+    >>> round(parts.count / parts.partition, 9)
+    3.0
     """
 
     ranges: float = math.sqrt(DEFAULT_SHARES["ranges"])
@@ -117,6 +125,19 @@ class Budget:
         `mu_i = mu_total * r_i / sqrt(sum_j r_j^2)`, r the relative mu's, each part computed
         without intermediate rounding and rounded down to a float. The exact root of the sum of
         squares is therefore at most `mu_total`, and below it by less than one part in 1e15.
+
+        Parameters
+        ----------
+        mu_total : float
+
+        Returns
+        -------
+        Allocation
+
+        Examples
+        --------
+        >>> Budget().split(1.0).total <= 1.0
+        True
         """
         total = as_positive(mu_total, "mu_total")
         squares = sum_of_squares(self.as_dict().values())
@@ -136,6 +157,19 @@ class Budget:
         """Return this budget with the named components switched off.
 
         `split` then gives their part to the components that are left.
+
+        Parameters
+        ----------
+        *components : str
+
+        Returns
+        -------
+        Budget
+
+        Examples
+        --------
+        >>> Budget().without("scores").scores
+        0.0
         """
         for name in components:
             if name not in COMPONENTS:

@@ -48,6 +48,15 @@ def delta(mu: float, epsilon: float) -> float:
         Greater than zero.
     epsilon : float
         At least zero; at zero, delta is the total variation `Phi(mu/2) - Phi(-mu/2)`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(delta(mu=1.0, epsilon=1.0), 4)
+    0.1269
     """
     log_value = log_delta(mu, epsilon)
     return min(1.0, _up(math.exp(log_value), 4))
@@ -57,6 +66,20 @@ def log_delta(mu: float, epsilon: float) -> float:
     """Return the natural logarithm of `delta(mu, epsilon)`, rounded up.
 
     It stays exact where delta itself is below the smallest float.
+
+    Parameters
+    ----------
+    mu, epsilon : float
+        As for `delta`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(log_delta(mu=1.0, epsilon=60.0), 1)
+    -1779.2
     """
     m, e = as_positive(mu, "mu"), as_nonnegative(epsilon, "epsilon")
     return min(0.0, _log_delta_upper(m, e))
@@ -66,6 +89,22 @@ def epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up.
 
     Zero when delta is at least the total variation; infinity when epsilon exceeds the floats.
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
+    delta : float
+        Strictly between zero and one.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(epsilon(mu=1.0, delta=1e-6), 2)
+    4.89
     """
     m, target = as_positive(mu, "mu"), _log_lower(as_probability(delta, "delta"))
 
@@ -97,6 +136,15 @@ def mu(epsilon: float, delta: float) -> float:
     delta : float
         Strictly between zero and one. Pure epsilon-DP has no Gaussian equivalent: see
         `mu_from_pure` for the opposite direction.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(mu(epsilon=2.0, delta=1e-6), 3)
+    0.448
     """
     e, probability = as_nonnegative(epsilon, "epsilon"), as_probability(delta, "delta")
     target = _log_lower(probability)
@@ -124,6 +172,20 @@ def compose(*mus: float) -> float:
     The sum is exact, the root is the smallest float that is not below it, so parts whose
     exact composition is at most a float `total` have `compose(*parts) <= total`. A part that
     is switched off may be zero; no parts at all compose to zero.
+
+    Parameters
+    ----------
+    *mus : float
+        At least zero each.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> compose(1.0, 1.0, 1.0, 1.0)
+    2.0
     """
     return sqrt_up(sum_of_squares(as_nonnegative(part, "mu") for part in mus))
 
@@ -133,6 +195,20 @@ def mu_from_pure(epsilon: float) -> float:
 
     Implements `mu = -2 Phi^-1(1/(1 + exp(epsilon)))`, for small epsilon in the form
     `erf(mu/sqrt(8)) = tanh(epsilon/2)`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than zero.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(mu_from_pure(1.0), 3)
+    1.232
     """
     return _mu_from_pure(as_positive(epsilon, "epsilon"))
 
@@ -141,6 +217,20 @@ def pure_from_mu(mu: float) -> float:
     """Return the largest epsilon for which epsilon-DP implies mu-GDP, rounded down.
 
     The inverse of `mu_from_pure`: `epsilon = ln((1-a)/a)` with `a = Phi(-mu/2)`.
+
+    Parameters
+    ----------
+    mu : float
+        Greater than zero.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(pure_from_mu(1.0), 3)
+    0.807
     """
     m = as_positive(mu, "mu")
     half = m / 2.0

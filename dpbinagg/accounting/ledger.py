@@ -60,6 +60,21 @@ class Ledger:
         The data set's name, by default the file's name without its ending.
     timeout : float
         Seconds to wait while other processes write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger(Path(folder.name) / "survey.db", mu=2.0)
+    >>> with ledger.charging(1.0, formula="y ~ x", purpose="first look") as charge:
+    ...     charge.releasing()
+    >>> round(ledger.remaining, 4)
+    1.7321
+    >>> ledger.entries()[["formula", "mu", "outcome"]]
+      formula   mu   outcome
+    0   y ~ x  1.0  released
+    >>> folder.cleanup()
     """
 
     __slots__ = ("_mu", "_name", "_path", "_timeout")

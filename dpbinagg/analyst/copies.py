@@ -110,6 +110,19 @@ def combine_copies(fits: Sequence[Any], df_resid: float = np.inf) -> CombinedCop
     Returns
     -------
     CombinedCopies
+
+    Examples
+    --------
+    >>> import statsmodels.formula.api as smf
+    >>> from dpbinagg import dp_ols
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> res = dp_ols("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> copies = res.synthesize(copies=5)
+    >>> fits = [smf.ols("score ~ pretest", copy).fit() for _, copy in copies.groupby("copy")]
+    >>> combined = combine_copies(fits)
+    >>> bool(abs(combined.bse / res.bse - 1).max() < 1e-6)
+    True
     """
     try:
         vectors = [fit.params if hasattr(fit, "params") else fit for fit in fits]

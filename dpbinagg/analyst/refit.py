@@ -37,6 +37,17 @@ def refit(
     -------
     results
         The corrected estimate, as `Release.ols` gives it.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_release
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> table = release.synthesize(kind="binagg", bin_id=True)
+    >>> steward = release.ols(estimator="corrected")
+    >>> bool(abs(refit(None, table, release).params - steward.params).max() < 1e-9)
+    True
     """
     bins = require_bins(release)
     names, response = table_names(release.design)

@@ -71,6 +71,20 @@ def dpgd(
     ----------
     Abadi et al. (2016), CCS; Bassily, Smith, Thakurta (2014), FOCS; Dong,
     Roth, Su (2022), JRSS-B, for composition.
+
+    Returns
+    -------
+    BaselineResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random((2000, 1))
+    >>> y = 1.0 + 2.0 * x[:, 0] + 0.1 * rng.normal(size=2000)
+    >>> bounds = ([(0, 1)], (0, 4))
+    >>> bool(abs(dpgd((x, y), mu=1, bounds=bounds, rng=2).params - [1, 2]).max() < 0.1)
+    True
     """
     problem = prepare(model, data, bounds, intercept=intercept, scale=scale)
     check_mu(mu)

@@ -39,6 +39,20 @@ def ols(
         are taken from `bounds`; otherwise they are not used, and records are not clipped.
     intercept : bool
         Whether to add an intercept to X (a formula says so itself).
+
+    Returns
+    -------
+    BaselineResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random((2000, 1))
+    >>> y = 1.0 + 2.0 * x[:, 0] + 0.1 * rng.normal(size=2000)
+    >>> bounds = ([(0, 1)], (0, 4))
+    >>> bool(abs(ols((x, y)).params - [1, 2]).max() < 0.1)
+    True
     """
     columns, response, names = _plain(model, data, bounds, intercept)
     params, _, rank, _ = np.linalg.lstsq(columns, response, rcond=None)

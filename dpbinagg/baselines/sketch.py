@@ -66,6 +66,20 @@ def jlt(
     Sheffet (2017), "Differentially private ordinary least squares", ICML,
     Algorithm 1, in the branch that alters the matrix; Blocki, Blum, Datta,
     Sheffet (2012), FOCS.
+
+    Returns
+    -------
+    BaselineResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random((2000, 1))
+    >>> y = 1.0 + 2.0 * x[:, 0] + 0.1 * rng.normal(size=2000)
+    >>> bounds = ([(0, 1)], (0, 4))
+    >>> bool(abs(jlt((x, y), mu=1, bounds=bounds, rng=2).params - [1, 2]).max() < 1)
+    True
     """
     problem = prepare(model, data, bounds, intercept=intercept, scale=scale)
     count = len(problem.target)

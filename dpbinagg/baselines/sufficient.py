@@ -107,6 +107,20 @@ def ssp(
     ----------
     Foulds, Geumlek, Welling, Chaudhuri (2016), UAI; Vu and Slavkovic (2009),
     ICDM Workshops; Dwork, Talwar, Thakurta, Zhang (2014), STOC.
+
+    Returns
+    -------
+    BaselineResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random((2000, 1))
+    >>> y = 1.0 + 2.0 * x[:, 0] + 0.1 * rng.normal(size=2000)
+    >>> bounds = ([(0, 1)], (0, 4))
+    >>> bool(abs(ssp((x, y), mu=1, bounds=bounds, rng=2).params - [1, 2]).max() < 0.1)
+    True
     """
     problem = prepare(model, data, bounds, intercept=intercept, scale=scale)
     noisy = ssp_moments(problem, check_mu(mu), generator(rng), intervals=intervals)
@@ -188,6 +202,20 @@ def adassp(
     ----------
     Wang (2018), "Revisiting differentially private linear regression", UAI,
     Algorithm 2.
+
+    Returns
+    -------
+    BaselineResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.random((2000, 1))
+    >>> y = 1.0 + 2.0 * x[:, 0] + 0.1 * rng.normal(size=2000)
+    >>> bounds = ([(0, 1)], (0, 4))
+    >>> bool(abs(adassp((x, y), mu=1, bounds=bounds, rng=2).params - [1, 2]).max() < 0.1)
+    True
     """
     problem = prepare(model, data, bounds, intercept=intercept, scale=scale)
     noisy = adassp_moments(problem, check_mu(mu), generator(rng), failure=failure)

@@ -36,6 +36,21 @@ class DPResults(ReleaseResults):
 
     What statsmodels' results have, `ReleaseResults` has; this adds the other
     estimates from the same release, tables, plots and synthetic data.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> res = dp_ols("score ~ treatment + pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> res.conf_int().shape
+    (3, 2)
+    >>> res.tidy().columns.to_list()
+    ['term', 'estimate', 'std_error', 'statistic', 'p_value', 'conf_low', 'conf_high']
+    >>> res.compare().frame.empty
+    False
+    >>> res.synthesize(size=100).shape
+    (100, 3)
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,7 +91,18 @@ class DPResults(ReleaseResults):
         return self._sibling("refined")
 
     def compare(self, alpha: float = 0.05) -> Comparison:
-        """All estimates of this model from the release, side by side."""
+        """All estimates of this model from the release, side by side.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        Comparison
+            Prints as a table; `frame` is a DataFrame.
+        """
         family = {name: e for name, e in self._family.items() if name != "moments"}
         return Comparison(self.design.column_names, family or self._family, alpha)
 
@@ -110,18 +136,42 @@ class DPResults(ReleaseResults):
         return printed.summarise(self, yname, xname, title, alpha, slim)
 
     def to_markdown(self, alpha: float = 0.05) -> str:
-        """The regression table with its notes as Markdown."""
+        """The regression table with its notes as Markdown.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        str
+        """
         return self.summary(alpha=alpha).as_markdown()
 
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each coefficient.
 
         Columns: term, estimate, std_error, statistic, p_value, conf_low, conf_high.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        DataFrame
         """
         return tidy.tidy(self, alpha)
 
     def glance(self) -> pd.DataFrame:
-        """One row for the model: size, fit, privacy and estimator."""
+        """One row for the model: size, fit, privacy and estimator.
+
+        Returns
+        -------
+        DataFrame
+        """
         return tidy.glance(self)
 
     def plot_coefficients(self, *args: Any, **options: Any) -> Any:
@@ -170,6 +220,11 @@ class DPResults(ReleaseResults):
         bin_id : bool
             Whether a column tells the bin of each record.
         rng : None, seed or Generator
+
+        Returns
+        -------
+        DataFrame
+            Raw variables; ``frame.attrs["formula"]`` fits them.
         """
         return synthesize(
             self.release,
