@@ -1,17 +1,32 @@
-"""From the mean of a clipped square back to a standard deviation, under a normal law."""
+"""Moments of clipped normal residuals, and back from them to a standard deviation."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
+from numpy.typing import ArrayLike
+from scipy import special
+
+from dpbinagg.analyst.types import Array
+
+
+def share_beyond(ratio: ArrayLike) -> Array:
+    """``P(|r| > c sd)`` of a normal r, c = `ratio`."""
+    return np.asarray(2.0 * special.ndtr(-np.asarray(ratio, dtype=np.float64)))
+
+
+def mean_clipped_square(ratio: ArrayLike) -> Array:
+    """``E[min(1, (r/(c sd))^2)]`` of a normal r, c = `ratio`."""
+    c = np.asarray(ratio, dtype=np.float64)
+    density = np.exp(-(c**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    beyond = share_beyond(c)
+    return np.asarray((1.0 - beyond - 2.0 * c * density) / c**2 + beyond)
+
 
 _RATIO = np.exp(np.linspace(np.log(0.1), np.log(200.0), 1500))
-_MEAN = (
-    (2.0 * stats.norm.cdf(_RATIO) - 1.0) - 2.0 * _RATIO * stats.norm.pdf(_RATIO)
-) / _RATIO**2 + 2.0 * stats.norm.sf(_RATIO)
+_MEAN = mean_clipped_square(_RATIO)
 
 
-def sd_from_spread(mean: float, clip: float) -> float:
+def sd_from_spread(mean: ArrayLike, clip: float) -> Array:
     """Invert ``mean = E[min(1, (r/clip)^2)]`` for the standard deviation of r ~ N(0, sd^2)."""
-    bounded = float(np.clip(mean, _MEAN[-1], _MEAN[0]))
-    return float(clip / np.exp(np.interp(-bounded, -_MEAN, np.log(_RATIO))))
+    bounded = np.clip(np.asarray(mean, dtype=np.float64), _MEAN[-1], _MEAN[0])
+    return np.asarray(clip / np.exp(np.interp(-bounded, -_MEAN, np.log(_RATIO))))

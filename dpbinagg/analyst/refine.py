@@ -23,10 +23,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import sd_from_spread
+from dpbinagg.analyst.clipping import sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.state import (
     EDGE,
@@ -63,14 +62,14 @@ one).  Early rounds are cheap: each divides the error of prediction by 5 to 25."
 
 LEAST_GAIN = 1.0
 """Sum of squares, in error variances, that a direction must be able to explain to be kept."""
-SPREAD_CLIP = 2.5
+SPREAD_CLIP, SPREAD_NOISE = 2.5, 0.2
 FIRST_THRESHOLD, N_CELLS = 2.0, 6
 NORM_MULTIPLES = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0])
 LEAST_LEVERAGE = 1.5
 """Leverage bound R^2 in units of the mean leverage, at least."""
 LEVERAGE_SHARE = 0.02
 """Share of records whose leverage may be cut when the noise allows."""
-FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.25, 0.08
+FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.12, 0.12
 """Noise variance relative to sampling variance that a leverage bound may cost without
 asking, may cost to cut few records, and that a wide clip may cost."""
 ROOT_SHIFT = 0.02
@@ -113,11 +112,23 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
         whitening=whitening,
         radius=radius,
         clip=clip,
-        spread_clip=min(clip, SPREAD_CLIP * sd),
+        spread_clip=min(clip, _spread_clip(state, mu, radius, plan.weights) * sd),
         thresholds=thresholds,
         norm_edges=NORM_MULTIPLES * mean_leverage,
         weights=plan.weights,
     )
+
+
+def _spread_clip(state: State, mu: float, radius: float, weights: GroupWeights) -> float:
+    """Clip of the squares, in sds: in the last round as wide as leaves SPREAD_NOISE per entry.
+
+    The wider, the better the squares show variances that differ.  Noise is
+    ``R^2 sensitivity/(spread mu)`` where the squares add up to about ``n (sd/clip)^2``.
+    """
+    if rounds_left(state) > 1:
+        return SPREAD_CLIP
+    unit = math.sqrt(1.0 + weights.hessian**2) / (weights.spread * mu)
+    return max(SPREAD_CLIP, math.sqrt(SPREAD_NOISE * state.nobs / (unit * radius**2)))
 
 
 def _leverage(state: State, mu: float) -> float:
@@ -168,7 +179,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
     final = state.done == len(SCHEDULE) - 1
     state = _learn_gram(state, request, noisy, scales)
     inside = float(np.clip(noisy.inside / state.nobs, 0.0, 1.0 - 1e-4))
-    sd = sd_from_spread(1.0 - inside, request.spread_clip)
+    sd = float(sd_from_spread(1.0 - inside, request.spread_clip))
     state, share = _learn_tails(state, request, noisy, scales, sd)
     if final:
         state = _forget(state, request.clip)
@@ -242,7 +253,7 @@ def _learn_tails(
     state: State, request: ScoreRequest, noisy: NoisyScores, scales: NoisyScores, sd: float
 ) -> tuple[State, float]:
     """Keep the counts of the tails; return the share of residuals beyond the clip."""
-    normal = 2.0 * float(stats.norm.sf(request.clip / sd))
+    normal = float(share_beyond(request.clip / sd))
     if request.weights.tails:
         first, _ = lattice(float(request.thresholds[0]), 1)
         count = TailCount(first, noisy.tails[0], noisy.tails[1], float(scales.tails[0, 0]), sd)
@@ -250,7 +261,7 @@ def _learn_tails(
     if not state.tails or state.done < len(SCHEDULE) - 1:
         return state, min(normal, 0.4)
     tails = Tails.merge(state.tails, state.nobs)
-    first_normal = 2.0 * float(stats.norm.sf(tails.thresholds[0] / sd))
+    first_normal = float(share_beyond(tails.thresholds[0] / sd))
     return state, tails.share_beyond(request.clip, normal, first_normal)
 
 

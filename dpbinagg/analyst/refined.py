@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpbinagg.analyst import kalman
+from dpbinagg.analyst.clipping import mean_clipped_square, sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.state import State, unresolved, without
 from dpbinagg.analyst.tails import Tails
@@ -13,8 +14,11 @@ from dpbinagg.analyst.types import Array, Estimate
 LEAST_LEARNT = 0.25
 """Share of the prior variance that may be left in a direction that counts as identified."""
 
-LEAST_MEAT = 0.3
-"""Floor of a direction's error variance relative to the average one."""
+LEAST_MEAN, MOST_MEAN = 0.2, 0.85
+"""Least mean of g in a direction relative to the overall one, and largest one at all."""
+
+LEAST_KEPT = 0.3
+"""Least share of residuals inside the clip, in any direction."""
 
 BIAS_SHARE = 1.0
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
@@ -23,18 +27,17 @@ BIAS_SHARE = 1.0
 def finish(state: State) -> Estimate:
     """Return the estimate after the last round.
 
-    ``cov = A^-1 B A^-1 / kept^2 + N + BIAS_SHARE^2 E[hidden mean^2] I`` in whitened
-    coordinates: heteroscedasticity-robust sampling, privacy noise, and what the clip may
-    have hidden; in directions that stayed unresolved, the prior variance.
+    ``cov = S + N + BIAS_SHARE^2 E[hidden mean^2] I`` in whitened coordinates: sampling (see
+    `sampling_cov`), privacy noise, and what the clip may have hidden; in directions that
+    stayed unresolved, the prior variance.
     """
     params = state.origin_params + state.back @ state.theta
     weak, vectors = unresolved(state)
     if weak.any() and not weak.all():
         state = without(state, vectors[:, weak])
     size = state.theta.size
-    bread = np.linalg.inv(state.gram)
-    kept = 1.0 - state.share_clipped
-    sampling = symmetric(bread @ meat(state) @ bread) / kept**2
+    freedom = max(state.nobs - size, 1.0)
+    sampling = sampling_cov(state) * state.nobs / freedom
     noise = state.noise + BIAS_SHARE**2 * state.hidden2 * np.eye(size)
     back = state.back @ state.whitening.T
     noise_cov = symmetric(back @ noise @ back.T + state.unknown)
@@ -46,7 +49,7 @@ def finish(state: State) -> Estimate:
         cov=symmetric(back @ sampling @ back.T + noise_cov),
         noise_cov=noise_cov,
         scale=state.scale,
-        df_resid=max(state.nobs - size, 1.0),
+        df_resid=freedom,
         nobs=state.nobs,
         cov_type="robust",
         notes=notes,
@@ -69,20 +72,29 @@ def clipped_variance(state: State) -> float:
     return max(total - state.prediction2, state.scale)
 
 
-def meat(state: State) -> Array:
-    """``sum omega^2 w w' r^2`` (r clipped), shrunk toward constant variance.
+def sampling_cov(state: State) -> Array:
+    """Covariance of the sampling error, robust to variances that differ.
 
-    The spread of the last round, ``V = A - sum omega w w' (1 - g)``, gives the pattern; its
-    departure D from ``mean(g) A`` is kept in the share ``1 - E|noise|^2/|D|^2``.
+    In whitened coordinates with A = n I, direction e sees residuals of variance v_e and a share
+    k_e of them inside the clip, and has sampling variance ``v_e / (n k_e^2)``.  Both follow from
+    the mean of g in that direction, an eigenvalue of ``I - A^-1/2 P A^-1/2`` with P the
+    released spread, as for a normal law, times what the tails add to it on the whole.
     """
-    variance = clipped_variance(state)
-    if state.spread is None or state.spread_variance is None or state.spread_mean <= 0:
-        return variance * state.gram
-    departure = state.gram - state.spread - state.spread_mean * state.gram
-    expected = float(np.sum(state.gram_variance + state.spread_variance))
-    share = max(0.0, 1.0 - expected / max(float(np.sum(departure**2)), np.finfo(float).tiny))
-    pattern = state.gram + share * departure / state.spread_mean
-    return variance * kalman.raise_eigenvalues(pattern, LEAST_MEAT * state.nobs)
+    root = kalman.inverse_root(state.gram)
+    variance, beyond = clipped_variance(state), state.share_clipped
+    if state.spread is None or state.spread_variance is None:
+        return np.asarray(variance / (1.0 - beyond) ** 2 * root @ root)
+    mean = state.spread_mean
+    pattern = np.eye(root.shape[0]) * (1.0 - mean) - symmetric(root @ state.spread @ root)
+    noise = float(np.sum(state.gram_variance * mean**2 + state.spread_variance)) / state.nobs**2
+    found = max(float(np.sum(pattern**2)), np.finfo(float).tiny)
+    values, vectors = np.linalg.eigh(max(0.0, 1.0 - noise / found) * pattern)
+    means = np.append(np.clip(mean + values, LEAST_MEAN * mean, MOST_MEAN), mean)
+    ratio = state.clip / sd_from_spread(means, state.spread_clip)
+    squares, outside = mean_clipped_square(ratio), share_beyond(ratio)
+    kept = np.clip(1.0 - outside[:-1] - max(beyond - outside[-1], 0.0), LEAST_KEPT, 1.0)
+    spread = (vectors * (variance * squares[:-1] / squares[-1] / kept**2)) @ vectors.T
+    return symmetric(root @ spread @ root)
 
 
 def _notes(state: State, weak: int) -> tuple[str, ...]:
