@@ -144,7 +144,7 @@ def test_help_is_instant_and_teaches():
         assert f" {heavy}\n" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["fit", "refit", "synth", "ledger", "plan", "demo"])
+@pytest.mark.parametrize("command", ["fit", "refit", "synth", "ledger", "plan", "codebook", "demo"])
 def test_every_command_has_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         run(command, "--help")
@@ -307,6 +307,29 @@ def test_folders_patterns_and_packed_files_are_streamed(survey, tmp_path, where,
     expected = dp_ols("income ~ age + C(sex)", survey, mu=5, bounds=domain, rng=1)
     values = [row["estimate"] for row in found["coefficients"]]
     np.testing.assert_allclose(values, expected.params, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "dta", "sav", "xlsx"])
+def test_codebooks_show_the_schema_and_no_value(survey, tmp_path, ending, capsys):
+    path = tmp_path / f"survey.{ending}"
+    survey["income"] += CANARY
+    if ending == "csv":
+        survey.to_csv(path, index=False)
+    elif ending == "xlsx":
+        survey.to_excel(path, index=False)
+    elif ending == "parquet":
+        survey.astype({"sex": "category"}).to_parquet(path)
+    else:
+        write_labelled(survey, path)
+    out = tmp_path / "codebook.csv"
+    assert run("codebook", str(path), "--out", str(out)) == 0
+    text = out.read_text()
+    assert text.splitlines()[0] == "name,type,lower,upper,levels,unit,description"
+    assert "98" not in text
+    if ending in ("dta", "sav"):
+        assert Domain.from_csv(out)["sex"].levels == ("male", "female")
+    assert run("codebook", str(path), "--out", str(out)) == 1
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_a_numeric_variable_keeps_its_codes():

@@ -43,7 +43,8 @@ the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84% of the time.
 
 bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels (type is numeric,
 integer, categorical or boolean; levels are separated by |). Take bounds from the
-questionnaire, the law or common sense, never from the records. Bounds that are not given
+questionnaire, the law or common sense, never from the records; "dpbinagg codebook" writes one to
+fill in. Bounds that are not given
 are found privately, from the same budget; levels of categories must be declared.
 
 tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
@@ -97,6 +98,14 @@ examples:
 The standard errors to expect, from public facts alone: nothing is spent, no records are needed.
 """
 
+CODEBOOK = """\
+examples:
+  dpbinagg codebook survey.csv --out codebook.csv      then fill in bounds and levels
+  dpbinagg codebook survey.dta                         value labels become levels
+
+Only names, types and value labels are read, never a record: what a codebook says is public.
+"""
+
 DEMO = """\
 examples:
   dpbinagg demo
@@ -119,6 +128,7 @@ def make_parser() -> argparse.ArgumentParser:
     _synth(commands)
     _ledger(commands)
     _plan(commands)
+    _codebook(commands)
     _demo(commands)
     return parser
 
@@ -250,6 +260,13 @@ def _plan(commands: Any) -> None:
     parser.add_argument("--sd", type=float, help="standard deviation of the error; a guess")
     parser.add_argument("--rng", type=int, default=0, metavar="SEED", help="of the simulation")
     _bounds(parser)
+    _output(parser, compare=False)
+
+
+def _codebook(commands: Any) -> None:
+    parser = _command(commands, "codebook", "a codebook to fill in, from the schema", CODEBOOK)
+    parser.add_argument("data", help="the table; only its schema is read")
+    parser.add_argument("--out", metavar="CSV", help="where to write; printed by default")
     _output(parser, compare=False)
 
 

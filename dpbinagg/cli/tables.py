@@ -72,6 +72,38 @@ def read_table(
     return with_labels(frame, labels, domain)
 
 
+def schema(path: str | Path) -> pd.DataFrame:
+    """The columns of a table without its records: names, types, value labels.
+
+    CSV and Excel files have no types; their columns are of type object.
+    """
+    import pandas as pd
+
+    source = Path(path)
+    ending = source.suffix.lower()
+    if ending not in READABLE:
+        raise DataError(f"data must be a file that ends in {', '.join(READABLE)}")
+    if not source.is_file():
+        raise DataError(f"data file {str(source)!r} does not exist")
+    if ending in TEXT:
+        options: dict[str, Any] = {"sep": TEXT[ending], "nrows": 0, "dtype": object}
+        frame = _reading(source, "pandas", lambda pd: pd.read_csv(source, **options))
+    elif ending in EXCEL:
+        frame = _reading(source, "pandas", lambda pd: pd.read_excel(source, nrows=0, dtype=object))
+    elif ending == ".parquet":
+        frame = _reading(
+            source,
+            "pyarrow.parquet",
+            lambda parquet: parquet.read_schema(source).empty_table().to_pandas(),
+        )
+    else:
+        from dpbinagg.domain import Domain
+
+        codes, labels = _labelled(source, ending)
+        frame = with_labels(codes.iloc[:0], labels, Domain())
+    return pd.DataFrame(frame)
+
+
 def _streamed(source: Path, ending: str) -> bool:
     """Whether the curator reads the files itself, batch by batch."""
     if source.is_dir() or any(mark in str(source) for mark in "*?") or ending in PACKED:
