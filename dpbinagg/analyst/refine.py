@@ -67,9 +67,9 @@ FIRST_THRESHOLD, N_CELLS = 2.0, 6
 NORM_MULTIPLES = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0])
 LEAST_LEVERAGE = 1.5
 """Leverage bound R^2 in units of the mean leverage, at least."""
-LEVERAGE_SHARE = 0.02
+LEVERAGE_SHARE = 0.01
 """Share of records whose leverage may be cut when the noise allows."""
-FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.12, 0.12
+FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.2, 0.12
 """Noise variance relative to sampling variance that a leverage bound may cost without
 asking, may cost to cut few records, and that a wide clip may cost."""
 ROOT_SHIFT = 0.02
@@ -140,11 +140,11 @@ def _leverage(state: State, mu: float) -> float:
     mean_leverage = float(np.trace(state.gram)) / state.nobs
     final_mu2 = mu**2 * SCHEDULE[-1].share / SCHEDULE[state.done].share
     per_unit = mean_leverage * SCHEDULE[-1].clip ** 2 / (final_mu2 * state.nobs)
-    if not state.norms:
+    if state.norms is None:
         return max(FIRST_LEVERAGE, FREE_NOISE / per_unit)
-    counts = np.mean(state.norms, axis=0)
-    beyond = np.cumsum(counts[::-1])[::-1][1:] / max(float(np.sum(counts)), 1.0)
-    few = np.flatnonzero(beyond <= LEVERAGE_SHARE)
+    beyond = np.cumsum(state.norms[::-1])[::-1][1:] / state.nobs
+    doubt = np.sqrt(state.norms_variance * np.arange(beyond.size, 0, -1)) / state.nobs
+    few = np.flatnonzero(beyond <= LEVERAGE_SHARE + doubt)
     wanted = float(NORM_MULTIPLES[few[0]] if few.size else NORM_MULTIPLES[-1])
     return max(min(wanted, FAIR_NOISE / per_unit), FREE_NOISE / per_unit, LEAST_LEVERAGE)
 
@@ -238,13 +238,19 @@ def _learn_gram(
         variance = gain * new
     level = kalman.spectral_level(variance)
     gram = kalman.raise_eigenvalues(gram, max(level / 4, 1e-9 * state.nobs))
-    norms = state.norms + ((noisy.norms,) if request.weights.norms else ())
+    norms, norms_variance = state.norms, state.norms_variance
+    if request.weights.norms:
+        fresh = float(scales.norms[0]) ** 2
+        old = np.zeros_like(noisy.norms) if norms is None else norms
+        weight = 1.0 if norms is None else norms_variance / (norms_variance + fresh)
+        norms, norms_variance = old + weight * (noisy.norms - old), weight * fresh
     mean_leverage = float(np.trace(state.gram)) / state.nobs
     return replace(
         state,
         gram=gram,
         gram_variance=variance,
         norms=norms,
+        norms_variance=norms_variance,
         leverage=request.radius**2 / mean_leverage,
     )
 

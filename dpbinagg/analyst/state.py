@@ -56,7 +56,8 @@ class State:
     scale: float
     done: int = 0
     leverage: float = FIRST_LEVERAGE
-    norms: tuple[Array, ...] = ()
+    norms: Array | None = None
+    norms_variance: float = np.inf
     tails: tuple[TailCount, ...] = ()
     clip: float = 0.0
     hidden2: float = 0.0
