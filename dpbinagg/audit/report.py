@@ -73,7 +73,11 @@ class Finding:
     @property
     def passed(self) -> bool:
         """Whether nothing beyond the claim and the specification was shown."""
-        return self.firm <= min(self.claimed, self.specified) * (1.0 + SLACK)
+        return not self._moves_too_much and self.firm <= min(self.claimed, self.specified)
+
+    @property
+    def _moves_too_much(self) -> bool:
+        return self.claimed * (1.0 + SLACK) < self.specified < math.inf
 
     def __str__(self) -> str:
         if self.note:
@@ -84,7 +88,9 @@ class Finding:
         )
         if self.passed:
             return text
-        if self.firm > self.claimed * (1.0 + SLACK):
+        if self._moves_too_much:
+            return f"{text}: A RECORD MOVES THE SUMS BY MORE, {self.specified:.3f}"
+        if self.firm > self.claimed:
             return f"{text}: THE CLAIM DOES NOT HOLD"
         return f"{text}, specified {self.specified:.3f}: LESS NOISE THAN SPECIFIED"
 

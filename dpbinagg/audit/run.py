@@ -26,8 +26,8 @@ from dpbinagg.audit.tables import (
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.curator.curator import Curator
+from dpbinagg.curator.records import read_records
 from dpbinagg.partition import Partition
-from dpbinagg.paths import Paths
 from dpbinagg.release import Release
 
 if TYPE_CHECKING:
@@ -151,15 +151,12 @@ class Auditor:
         findings = []
         for entry, errors in single.items():
             own = [pair for pair in pairs if pair.entry == entry]
-            claims = (stated[entry].mu, self._specified(own))
+            claims = (stated[entry].mu, theory(own))
             findings.append(Finding.of(self.names[entry], kind, claims, errors, level))
         if len(single) > 1:
-            claims = (self.release.mu, self._specified(pairs))
+            claims = (self.release.mu, theory(pairs))
             findings.append(Finding.of(WHOLE, kind, claims, together, level))
         return findings
-
-    def _specified(self, pairs: Sequence[Pair]) -> float:
-        return theory(pairs) * (1.0 + 1e-6)
 
     def trees(self, trials: int, level: float) -> list[Finding]:
         """Test the private partitions."""
@@ -177,13 +174,12 @@ class Auditor:
             )
             for copies in (attack.copies, attack.copies + 1)
         }
-        paths = Paths(told.paths.domain, told.paths.variables, TREE_DEPTH)
-        code = int(curators[attack.copies + 1]._engine.code_counts(paths).codes[0])
+        record = read_records(rows, spec.design.domain, spec.variables, "drop")
 
         def make(copies: int) -> Partition:
             return curators[copies].partition(self.release.design, told.mu, told.theta, TREE_DEPTH)
 
-        depths = simulate_depths(attack, make, code, trials)
+        depths = simulate_depths(attack, make, record, trials)
         errors = Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)
         text = f"{attack.copies} or {attack.copies + 1} equal records"
         claims = (self.release.privacy.mechanisms[told.entry].mu, attack.theory)
@@ -254,6 +250,10 @@ def audit_release(
         None audits the secure source of noise, anything else seeded noise.
     seed : int
         Chooses the tables.
+
+    Returns
+    -------
+    AuditReport
 
     Examples
     --------

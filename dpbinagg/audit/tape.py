@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.curator import Curator
-from dpbinagg.curator.privtree import CodeCounts
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
@@ -63,7 +62,6 @@ class TreeCall:
 
     entry: int
     paths: Paths
-    counts: CodeCounts
     mu: float
     theta: float
     partition: Partition
@@ -108,8 +106,7 @@ class TapeCurator(Curator):
         """As `Curator.partition`, recorded."""
         partition = self._tree(design, mu, theta, max_depth)
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
-        counts = self._engine.code_counts(paths)
-        self.transcript.trees.append(TreeCall(self._entry, paths, counts, mu, theta, partition))
+        self.transcript.trees.append(TreeCall(self._entry, paths, mu, theta, partition))
         return partition
 
 

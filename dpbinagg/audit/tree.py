@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpbinagg.accounting.gdp import pure_from_mu
+from dpbinagg.boxes import Records
 from dpbinagg.partition import Partition, TreeLocator
 
 Floats = NDArray[np.float64]
@@ -78,16 +79,15 @@ def worst_attack(mu: float, theta: float, max_depth: int) -> TreeAttack:
     return best
 
 
-def leaf_depth(partition: Partition, code: int) -> int:
-    """Depth of the leaf that holds a path code."""
+def leaf_depth(partition: Partition, record: Records) -> int:
+    """Depth of the leaf that holds a record."""
     locator = partition.locator
     assert isinstance(locator, TreeLocator)
-    leaf = int(locator.locate_codes(np.array([code], dtype=np.int64))[0])
-    return int(locator.leaf_depth[leaf])
+    return int(locator.leaf_depth[partition.locate(record)[0]])
 
 
 def simulate_depths(
-    attack: TreeAttack, make: Callable[[int], Partition], code: int, trials: int
+    attack: TreeAttack, make: Callable[[int], Partition], record: Records, trials: int
 ) -> tuple[Floats, Floats]:
     """Depths of the leaf in partitions made by the curator, for both tables.
 
@@ -95,11 +95,11 @@ def simulate_depths(
     ----------
     make : callable
         Gives a new private partition of a table of so many copies.
-    code : int
-        Path code of the record.
+    record : Records
+        The record of which the tables hold copies.
     """
     without, present = (
-        np.array([leaf_depth(make(copies), code) for _ in range(trials)], dtype=np.float64)
+        np.array([leaf_depth(make(copies), record) for _ in range(trials)], dtype=np.float64)
         for copies in (attack.copies, attack.copies + 1)
     )
     return without, present
