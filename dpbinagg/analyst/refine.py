@@ -201,6 +201,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
         spread=noisy.spread,
         spread_variance=scales.spread**2,
         spread_mean=1.0 - inside,
+        spread_mean_sd=math.hypot(scales.inside, inside * state.nobs_sd) / state.nobs,
         spread_clip=request.spread_clip,
         done=state.done + 1,
     )

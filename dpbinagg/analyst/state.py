@@ -30,7 +30,8 @@ class State:
     """What is known after some rounds; matrices in the current whitened coordinates.
 
     The fit is ``f'(origin + q theta)`` in units of the response, the coefficients of the
-    design ``origin_params + back theta``; the prior mean of theta is zero.  ``whitening``
+    design ``b = origin_params + back theta``, and ``q'origin + theta = forth b``; the prior
+    mean of theta is zero.  ``whitening``
     maps coordinates ``q'f`` to whitened columns; ``noise`` is the covariance of the privacy
     error in whitened coordinates (those of ``whitening'^-1 theta``) and ``prior`` what it was
     at first; ``gram`` estimates ``sum omega w w'``, its entries with ``gram_variance``.
@@ -42,11 +43,13 @@ class State:
     origin_params: Array
     q: Array
     back: Array
+    forth: Array
     lost: int
     unknown: Array
     dropped: int
     half_width_y: float
     nobs: float
+    nobs_sd: float
     theta: Array
     whitening: Array
     gram: Array
@@ -65,7 +68,13 @@ class State:
     spread: Array | None = None
     spread_variance: Array | None = None
     spread_mean: float = 0.0
+    spread_mean_sd: float = 0.0
     spread_clip: float = 0.0
+
+    @property
+    def coordinates(self) -> Array:
+        """Coefficients of ``q'f`` in the fit."""
+        return np.asarray(self.q.T @ self.origin + self.theta)
 
     @property
     def prediction2(self) -> float:
@@ -83,8 +92,11 @@ class State:
         return math.sqrt(self.scale + self.prediction2)
 
 
-def start(moments: Moments, nobs: float | None = None) -> State:
+def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> State:
     """First estimate from the moments, as an update of a wide prior.
+
+    A noisy number of records from elsewhere, `nobs`, is weighed by its noise `nobs_sd` against
+    that of the moments.
 
     The prior has mean "predict the middle of the response's range".  The constant's standard
     deviation is the half-range of the response; that of the other coefficients, per half-range
@@ -92,7 +104,7 @@ def start(moments: Moments, nobs: float | None = None) -> State:
     """
     base = basis(moments.design_map)
     q, t = base.q, moments.response_map
-    n = max(moments.nobs if nobs is None else nobs, 10.0)
+    n, n_sd = _number(moments, nobs, nobs_sd)
     half = abs(float(t[-1]))
     theta = q[0] * t[0]
     v = t - q @ theta
@@ -114,11 +126,13 @@ def start(moments: Moments, nobs: float | None = None) -> State:
         origin_params=base.back @ theta,
         q=q,
         back=base.back,
+        forth=base.forth,
         lost=base.lost,
         unknown=np.zeros((p, p)),
         dropped=0,
         half_width_y=half,
         nobs=n,
+        nobs_sd=n_sd,
         theta=eta,
         whitening=np.eye(q.shape[1]),
         gram=lifted,
@@ -128,6 +142,15 @@ def start(moments: Moments, nobs: float | None = None) -> State:
         scale=scale,
     )
     return whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
+
+
+def _number(moments: Moments, nobs: float | None, nobs_sd: float) -> tuple[float, float]:
+    """Number of records and its standard deviation."""
+    own, own_sd = float(moments.matrix[0, 0]), float(moments.sd[0, 0])
+    if nobs is None:
+        return max(own, 10.0), own_sd
+    weight = own_sd**2 / max(own_sd**2 + nobs_sd**2, np.finfo(float).tiny)
+    return max(own + weight * (nobs - own), 10.0), math.sqrt(weight) * nobs_sd
 
 
 def _prior(q: Array, gram: Array, total: float, half: float, nobs: float) -> Array:
@@ -181,6 +204,7 @@ def without(state: State, weak: Array) -> State:
         state,
         q=state.q @ stay,
         back=state.back @ stay,
+        forth=stay.T @ state.forth,
         unknown=state.unknown + lift @ (gone.T @ prior @ gone) @ lift.T,
         dropped=state.dropped + size,
         theta=stay.T @ state.theta,

@@ -1,0 +1,59 @@
+"""Smaller models from the end of the refinement, at no cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpbinagg.analyst import kalman
+from dpbinagg.analyst.linalg import inverse_psd, symmetric
+from dpbinagg.analyst.refined import finish, sampling_cov
+from dpbinagg.analyst.state import State
+from dpbinagg.analyst.types import Array, Estimate
+
+
+def smaller_model(state: State, columns: Array) -> Estimate:
+    """Least squares on the columns ``Z L`` implied by the refined fit.
+
+    With A the refined matrix and B = forth L, the coefficients are
+    ``b_s = (B'AB)^-1 B'A (coordinates)``.  To the privacy noise of the full fit comes that of
+    A, which acts on what the smaller model leaves out, d: ``(B'AB)^-1 B' E_A d``.  The
+    error variance grows by ``d'A d / n``, and sampling with it.
+
+    Parameters
+    ----------
+    state : State
+        After the last round.
+    columns : (p, p_s) array
+        L, the smaller model's columns as combinations of the design's.
+    """
+    full = finish(state)
+    root = np.linalg.solve(state.whitening, np.eye(state.theta.size))
+    gram = symmetric(root @ state.gram @ root.T)
+    loading = state.forth @ columns
+    bread, lost = inverse_psd(symmetric(loading.T @ gram @ loading), 1e-12)
+    projection = bread @ loading.T @ gram
+    params = projection @ state.coordinates
+    left_out = state.coordinates - loading @ params
+    acted = root.T @ left_out
+    noise_gram = kalman.matrix_noise(state.gram_variance, np.outer(acted, acted))
+    inner = bread @ loading.T @ root
+    spread = projection @ state.whitening.T
+    noise = symmetric(spread @ state.noise @ spread.T + inner @ noise_gram @ inner.T)
+    added = max(float(left_out @ gram @ left_out), 0.0) / state.nobs
+    scale = state.scale + added
+    sampling = symmetric(spread @ sampling_cov(state) @ spread.T) * (scale / state.scale)
+    notes = full.notes[:1]
+    if lost:
+        notes = (*notes, f"{lost} column(s) of the smaller model are combinations of others.")
+    return replace(
+        full,
+        params=params,
+        cov=symmetric(sampling + noise),
+        noise_cov=noise,
+        scale=scale,
+        df_resid=max(state.nobs - params.size, 1.0),
+        notes=notes,
+        identified=not lost,
+    )
