@@ -18,6 +18,7 @@ from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import privtree
 from dpbinagg.curator.ranges import histogram_edges
+from dpbinagg.domain import Numeric
 from dpbinagg.formula import Design, build_design
 from dpbinagg.paths import Paths
 from dpbinagg.rounds import GroupWeights, ScoreRequest
@@ -28,9 +29,9 @@ WORKING = {"wild": (-8.0, 64.0)}
 SCHEMA = {"member": [False, True]}
 
 
-def designs() -> tuple[Design, Design]:
+def designs(formula: str = FORMULA) -> tuple[Design, Design]:
     """The design as declared, and with working ranges."""
-    design = build_design(FORMULA, Domain({**BOUNDS, **SCHEMA}))
+    design = build_design(formula, Domain({**BOUNDS, **SCHEMA}))
     return design, design.with_domain(design.domain.updated(WORKING))
 
 
@@ -48,16 +49,19 @@ def request_for(size: int) -> ScoreRequest:
     )
 
 
-def aggregates_of(data: Any, engine_type: Any = None) -> dict[str, Any]:
+def aggregates_of(data: Any, engine_type: Any = None, formula: str = FORMULA) -> dict[str, Any]:
     """All aggregates of a table, through the engine for it or another one."""
-    declared, design = designs()
+    declared, design = designs(formula)
     engine: Engine = (
         open_engine(data, declared, "drop")
         if engine_type is None
         else engine_type(open_table(data), declared, "drop")
     )
-    numeric = {name: declared.domain[name] for name in ("age", "hours", "wild", "wage")}
-    edges = {name: histogram_edges(variable) for name, variable in numeric.items()}  # type: ignore[arg-type]
+    edges = {
+        name: histogram_edges(variable)
+        for name, variable in declared.domain.items()
+        if isinstance(variable, Numeric)
+    }
     found: dict[str, Any] = {"histograms": engine.histograms(edges), "total": engine.total()}
     paths = Paths(design.domain.subset(design.variables), design.variables, 24)
     noise = SeededNoise(np.random.default_rng(0))

@@ -74,7 +74,7 @@ def open_engine(data: Any, design: Design, missing: str) -> Engine:
         from dpbinagg.curator.engines.memory import MemoryEngine
 
         return MemoryEngine.from_frame(data, design, missing)
-    from dpbinagg.curator.engines.stream import StreamEngine
+    from dpbinagg.curator.engines.choice import engine_for
     from dpbinagg.curator.engines.tables import open_table
 
-    return StreamEngine(open_table(data), design, missing)
+    return engine_for(open_table(data), design, missing)

@@ -93,13 +93,10 @@ class Cleaner:
                 tests.append((nw.col(prefix + name) >= 0).fill_null(False))
         return reduce(lambda one, two: one & two, tests)
 
-    def label_expressions(self) -> dict[str, Any]:
+    def label_expressions(self) -> dict[str, Any] | None:
         """Labels of the categories as formulas compare them with declared levels.
 
-        Raises
-        ------
-        DataError
-            If levels are of several types, or of another type than the column.
+        None if levels are of several types, or of another type than their column.
         """
         nw = self._nw
         schema = self.table.frame.collect_schema()
@@ -117,10 +114,7 @@ class Cleaner:
             elif kinds == {"number"} and dtype.is_numeric():
                 labels[name] = nw.col(name).cast(nw.Float64)
             else:
-                raise DataError(
-                    f"column {name!r}: the declared levels and the column (dtype {dtype}) are not "
-                    "of one type; convert the column, or declare levels of its type"
-                )
+                return None
         return labels
 
     def clean_with_labels(self, frame: Any, labels: dict[str, Any]) -> Any:

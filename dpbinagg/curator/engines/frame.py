@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.engines import expressions as ex
+from dpbinagg.curator.engines.cleaning import Cleaner
 from dpbinagg.curator.engines.counts import PrefixCounts, Selection
 from dpbinagg.curator.engines.places import TreePlaces, grid_axes
 from dpbinagg.curator.engines.stream import StreamEngine
@@ -44,13 +45,19 @@ class FrameEngine(StreamEngine):
     Raises
     ------
     FormulaError
-        If the design cannot be computed by expressions: splines.
+        If the design cannot be computed by expressions; see `can_push_down`.
     """
 
     def __init__(self, table: Table, design: Design, missing: str) -> None:
         design.narwhals_columns()
         super().__init__(table, design, missing)
-        self._labels = self._cleaner.label_expressions()
+        labels = self._cleaner.label_expressions()
+        if labels is None:
+            raise FormulaError(
+                "declared levels are of several types, or of another type than their column; "
+                "convert the column, or declare levels of its type"
+            )
+        self._labels = labels
 
     def _base(self) -> Any:
         """Complete records: numbers, labels under their names, codes as ``_code_name``."""
@@ -365,11 +372,12 @@ def _python(values: NDArray[Any]) -> Sums:
     return np.array([int(value) for value in values], dtype=object)
 
 
-def can_push_down(design: Design) -> bool:
-    """Whether an engine can compute the design."""
+def can_push_down(table: Table, design: Design) -> bool:
+    """Whether expressions can compute the design: no splines, levels of their columns' types."""
     try:
         design.narwhals_columns()
         design.narwhals_response()
     except FormulaError:
         return False
-    return True
+    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    return Cleaner(table, design.domain, names).label_expressions() is not None

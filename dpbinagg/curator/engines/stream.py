@@ -66,7 +66,7 @@ class StreamEngine:
             )
 
     def _rows(self, frame: Any) -> dict[str, NDArray[Any]]:
-        return _guard(lambda: self._table.rows(frame))
+        return guard(lambda: self._table.rows(frame))
 
     def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
         """``function`` of an in-memory engine for every batch."""
@@ -76,7 +76,7 @@ class StreamEngine:
 
         results = map_stream(self._table.batches(self._cleaner.clean), apply)
         while True:
-            result = _guard(lambda: next(results, None))
+            result = guard(lambda: next(results, None))
             if result is None:
                 return
             yield result
@@ -174,7 +174,7 @@ def _sum(parts: list[Integers], shape: tuple[int, ...]) -> Integers:
     return total
 
 
-def _guard(action: Callable[[], T]) -> T:
+def guard(action: Callable[[], T]) -> T:
     """Run `action`; errors of an engine quote values, so only their kind is told."""
     kind = ""
     try:
