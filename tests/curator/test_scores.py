@@ -1,0 +1,104 @@
+"""Sums of residual scores: what is asked for, within the sensitivity, whatever the blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbinagg.curator import scores
+from dpbinagg.curator.aggregates import factors
+from dpbinagg.rounds import GroupWeights, ScoreRequest
+from dpbinagg.scaling import ColumnScaling
+
+UNIT = 2.0**-40
+
+
+def make_request(k, m, rng, clip=0.4, radius=1.3):
+    return ScoreRequest(
+        coefficients=rng.normal(0, 0.3, m),
+        whitening=rng.normal(0, 1, (k, m)),
+        radius=radius,
+        clip=clip,
+        spread_clip=clip / 2,
+        thresholds=np.array([0.1, 0.3, 0.9]),
+        norm_edges=np.array([0.5, 1.0, 4.0]),
+        weights=GroupWeights(hessian=1.0, tails=0.8, norms=0.4),
+    )
+
+
+def make_scaling(p):
+    return ColumnScaling(np.r_[1.0, np.full(p, 0.5)], np.r_[0.0, np.full(p, 0.5)], 0.0, 2.0)
+
+
+def test_the_scores_are_the_sums_of_their_definition():
+    rng = np.random.default_rng(0)
+    n, p = 3000, 3
+    columns = np.c_[np.ones(n), rng.random((n, p))]
+    response = rng.normal(0, 0.5, n)
+    scaling = make_scaling(p)
+    request = make_request(4, p + 2, rng)
+    found = scores.score_sums(factors(columns, response, scaling), scaling, request)
+    f = np.c_[np.ones(n), (columns[:, 1:] - 0.5) / 0.5, np.clip(response / 2.0, -1, 1)]
+    w = f @ request.whitening.T
+    r = 2.0 * f[:, -1] - f @ request.coefficients
+    omega = 1.0 / np.maximum((w**2).sum(axis=1) / request.radius**2, 1.0)
+    inside = 1.0 - np.minimum((r / request.spread_clip) ** 2, 1.0)
+    clipped = np.clip(r, -request.clip, request.clip)
+    unit = request.radius * request.clip
+    np.testing.assert_allclose(
+        found.score.astype(float) * UNIT * unit, (w * (omega * clipped)[:, None]).sum(0), atol=0.02
+    )
+    square = request.radius**2
+    np.testing.assert_allclose(
+        found.hessian.astype(float) * UNIT * square, (w * omega[:, None]).T @ w, atol=0.02
+    )
+    np.testing.assert_allclose(
+        found.spread.astype(float) * UNIT * square, (w * (omega * inside)[:, None]).T @ w, atol=0.02
+    )
+    assert float(found.inside[0]) * UNIT == pytest.approx(inside.sum(), abs=1e-3)
+    assert found.tails.sum() == (np.abs(r) >= 0.1).sum()
+    assert found.tails[1, 2] == (r >= 0.9).sum()
+    assert found.norms.sum() == n
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.01, 3.0), st.floats(0.05, 10.0))
+@settings(max_examples=80, deadline=None)
+def test_no_record_contributes_more_than_the_sensitivity(seed, p, clip, radius):
+    rng = np.random.default_rng(seed)
+    n = 200
+    columns = np.c_[np.ones(n), rng.choice([0.0, 0.5, 1.0, -3.0, 7.0], (n, p))]
+    response = rng.choice([-9.0, -2.0, 0.0, 0.1, 2.0, 50.0], n)
+    request = make_request(p + 1, p + 2, rng, clip, radius)
+    scaling = make_scaling(p)
+    f = factors(columns, response, scaling)
+    part = scores.score_factors(f, scaling, request)
+    a, b = part.direction.T, part.spread.T
+    weights = request.weights
+    one = scores.ONE
+    score = (a**2).sum(1) * part.residual**2 / one**4
+    hessian = ((a**2).sum(1) / one**2) ** 2
+    spread = ((b**2).sum(1) / one**2) ** 2
+    inside = (part.inside / one**2) ** 2
+    total = (
+        score
+        + weights.hessian**2 * hessian
+        + weights.spread**2 * spread
+        + weights.inside**2 * inside
+        + weights.tails**2
+        + weights.norms**2
+    )
+    assert (total <= request.sensitivity**2 * (1.0 + 2.0**-36)).all()
+
+
+def test_the_order_of_records_does_not_show():
+    rng = np.random.default_rng(1)
+    n, p = 5000, 2
+    columns = np.c_[np.ones(n), rng.random((n, p))]
+    response = rng.normal(0, 0.5, n)
+    request = make_request(3, p + 2, rng)
+    scaling = make_scaling(p)
+    f = factors(columns, response, scaling)
+    whole = scores.score_sums(f, scaling, request)
+    shuffled = scores.score_sums(f[:, rng.permutation(n)], scaling, request)
+    for name in ("score", "hessian", "spread", "inside", "tails", "norms"):
+        assert (getattr(whole, name) == getattr(shuffled, name)).all(), name
