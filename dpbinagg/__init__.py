@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dpbinagg.errors import ReleaseError as ReleaseError
     from dpbinagg.partition import Partition as Partition
     from dpbinagg.planning import plan as plan
+    from dpbinagg.progress import show_progress as show_progress
     from dpbinagg.release import Release as Release
     from dpbinagg.release_files import load_release as load_release
 
@@ -55,6 +56,7 @@ _EXPORTS = {
     "load_release": "dpbinagg.release_files",
     "refit": "dpbinagg.analyst.refit",
     "combine_copies": "dpbinagg.analyst.copies",
+    "show_progress": "dpbinagg.progress",
     "Domain": "dpbinagg.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
+from typing import Any
 
+from dpbinagg import progress
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.analyst.fit import released_moments, remember
@@ -111,15 +113,20 @@ def conduct(
     """Ask the curator for each component in turn and put the release together."""
     declared = design.domain
     total = None
+    progress.start(n_steps(allocation))
     if allocation.ranges:
+        progress.step("working ranges")
         names = range_variables(design, settings.partition)
         working, total = curator.ranges(design, names, allocation.ranges)
         design = design.with_domain(working)
+    progress.step("partition")
     partition = make_partition(curator, design, allocation, settings, total)
     parts: list[Noisy] = []
     if allocation.count:
+        progress.step("sums in bins")
         parts.append(curator.bins(design, partition, allocation, settings.calibration))
     if allocation.moments:
+        progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))
     statistics = {key: value for part in parts for key, value in part.statistics.items()}
     scales = {key: value for part in parts for key, value in part.noise_scales.items()}
@@ -134,6 +141,13 @@ def conduct(
         scales,
     )
     return refine(curator, release, settings) if allocation.scores else release
+
+
+def n_steps(allocation: Allocation) -> int:
+    """Number of steps of a release, for a progress bar."""
+    rounds = len(round_mus(allocation.scores)) if allocation.scores else 0
+    parts = (allocation.ranges, allocation.count, allocation.moments)
+    return 1 + sum(bool(part) for part in parts) + rounds
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
@@ -151,8 +165,10 @@ def refine(curator: Curator, release: Release, settings: Settings) -> Release:
     moments = released_moments(release)
     assert moments is not None
     state = start(moments)
-    answers, scales = [], []
+    answers: list[dict[str, Any]] = []
+    scales: list[dict[str, Any]] = []
     for mu in round_mus(release.allocation.scores):
+        progress.step(f"residual scores, round {len(answers) + 1}")
         request = plan_round(state, mu)
         answer = curator.scores(release.design, request, mu)
         state = update(state, request, answer, mu)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Keys = Callable[[Floats], Integers]
 
-SMALL = 2048
+SMALL = 2**14
 LINEAR_BUCKETS = 4096
 SHIFT = 51
 """Keeps sign, exponent and one bit of the significand of a double."""
@@ -35,7 +36,7 @@ def histogram(values: Floats, edges: Floats) -> Integers:
     """
     if len(values) <= SMALL:
         return _by_search(values, edges)
-    buckets = _best(edges)
+    buckets = _best(edges.tobytes())
     total = np.zeros(len(edges) - 1, dtype=np.int64)
     for part in map_blocks(len(values), lambda block: buckets.count(values[block], edges)):
         total += part
@@ -96,8 +97,10 @@ class _Buckets:
         return counts
 
 
-def _best(edges: Floats) -> _Buckets:
+@lru_cache(maxsize=32)
+def _best(edges_bytes: bytes) -> _Buckets:
     """The buckets that edges cut least: linear ones, or octaves of the distance from a point."""
+    edges = np.frombuffer(edges_bytes)
     scale = LINEAR_BUCKETS / (edges[-1] - edges[0])
 
     def linear(values: Floats) -> Integers:
