@@ -18,17 +18,17 @@ _PLAIN = (str, bytes, int, float, bool, complex, type(None))
 _OPAQUE = (type, types.ModuleType, types.BuiltinFunctionType, np.dtype, np.random.Generator)
 
 
-def content(value: object) -> dict[str, Plain]:
-    """Plain values in `value` by the path that leads to them."""
-    found: dict[str, Plain] = {}
-    for path, plain in _walk(value, "", frozenset()):
-        found[path] = plain
-    return found
+def content(value: object, *, arrays: bool = False) -> dict[str, Plain]:
+    """Plain values in `value` by the path that leads to them.
+
+    With `arrays`, an array of numbers is one value, its bytes.
+    """
+    return dict(_walk(value, "", frozenset(), arrays))
 
 
 def differences(first: object, second: object) -> list[str]:
     """Paths at which two objects hold different values."""
-    one, two = content(first), content(second)
+    one, two = content(first, arrays=True), content(second, arrays=True)
     return [
         path
         for path in dict.fromkeys((*one, *two))
@@ -41,7 +41,9 @@ def _same(first: Plain, second: Plain) -> bool:
     return type(first) is type(second) and (first == second or both_nan)
 
 
-def _walk(value: object, path: str, seen: frozenset[int]) -> Iterator[tuple[str, Plain]]:
+def _walk(
+    value: object, path: str, seen: frozenset[int], arrays: bool
+) -> Iterator[tuple[str, Plain]]:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, _PLAIN):
@@ -49,10 +51,13 @@ def _walk(value: object, path: str, seen: frozenset[int]) -> Iterator[tuple[str,
         return
     if isinstance(value, _OPAQUE) or id(value) in seen:
         return
+    if arrays and isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        yield f"{path}{list(value.shape)}", value.tobytes()
+        return
     # Ancestors only: they are alive, so that no other object has their id.
     seen = seen | {id(value)}
     for step, child in _children(value):
-        yield from _walk(child, f"{path}{step}", seen)
+        yield from _walk(child, f"{path}{step}", seen, arrays)
 
 
 def _children(value: Any) -> Iterator[tuple[str, object]]:

@@ -114,7 +114,7 @@ def test_secure_noise() -> None:
 
 
 def test_replacement() -> None:
-    report = audit(2, neighbours="replace", limit=6, budget=CORE)
+    report = audit(2, neighbours="replace", limit=4, budget=CORE)
     assert report.passed, str(report)
     assert report.mu == 1.0
     assert report.lower("bin sums of covariates") > 0.8 * 0.25

@@ -23,7 +23,7 @@ from dpbinagg.audit.specification import Specification
 from dpbinagg.audit.tables import KINDS, neighbour_of
 
 SLACK = 1.0 + 1e-9
-LIMIT = 12 if os.environ.get("DPBINAGG_FULL") else 1
+LIMIT = 12 if os.environ.get("DPBINAGG_FULL") else 2
 """Records of each kind."""
 BOUNDS: dict[str, Any] = {
     "x": (0, 1),
