@@ -69,7 +69,8 @@ class IntervalAxis:
     def edges(self, index: Cells) -> NDArray[np.float64]:
         """Lower edge of each cell in `index`; ``n_cells`` stands for the top."""
         distinct, place = np.unique(index, return_inverse=True)
-        edge = self.lower + distinct * ((self.upper - self.lower) / self.n_cells)
+        step = (self.upper - self.lower) / self.n_cells
+        edge = self.lower + distinct.astype(np.float64) * step
         inner = (distinct > 0) & (distinct < self.n_cells)
         if inner.any():
             edge[inner] = self._first_number(distinct[inner], edge[inner])
@@ -86,7 +87,7 @@ class IntervalAxis:
             middle = below + (above - below) / 2.0
             undecided = (below < middle) & (middle < above)
             if not undecided.any():
-                return above
+                return np.asarray(above)
             reached = self.cells(middle) >= cell
             above = np.where(undecided & reached, middle, above)
             below = np.where(undecided & ~reached, middle, below)
