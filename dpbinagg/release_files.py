@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import warnings
 from collections.abc import Mapping
@@ -28,9 +29,23 @@ from dpbinagg.files.tables import (
     moments_from_csv,
     moments_to_csv,
 )
+from dpbinagg.files.validity import check_release
 from dpbinagg.release import Release
 
 __all__ = ["load_release", "save_release"]
+
+DAMAGE = (
+    KeyError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    csv.Error,
+)
+"""What content that is no release may lead to when it is read."""
 
 
 def save_release(
@@ -118,10 +133,12 @@ def load_release(folder: str | Path) -> Release:
     try:
         plain = json.loads(files["release.json"])
         statistics, scales = _statistics(plain, files)
-        return release_from_plain(plain, statistics, scales)
+        release = release_from_plain(plain, statistics, scales)
+        check_release(release)
+        return release
     except DPBinAggError as error:
         raise ReleaseError(f"{str(folder)!r} cannot be understood: {error}") from error
-    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+    except DAMAGE as error:
         raise ReleaseError(
             f"{str(folder)!r} has the right checksums but not the content of a release "
             f"({type(error).__name__}); save the release again"

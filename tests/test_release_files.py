@@ -146,8 +146,8 @@ def test_nested_statistics_survive(release, tmp_path):
     rounds = [{"u": np.array([0.1, -np.inf]), "n": 3}, {"u": np.zeros((0, 2)), "clip": 2.5}]
     extra = dataclasses.replace(
         release,
-        statistics={**release.statistics, "scores": rounds},
-        noise_scales={**release.noise_scales, "scores": tuple(rounds)},
+        statistics={**release.statistics, "more": rounds},
+        noise_scales={**release.noise_scales, "more": tuple(rounds)},
     )
     extra.save(tmp_path / "folder")
     assert_equal(extra, load_release(tmp_path / "folder"))

@@ -15,6 +15,7 @@ from dpbinagg.analyst.moments import from_moments
 from dpbinagg.analyst.refine import State, plan_round, round_mus, start, update
 from dpbinagg.analyst.refined import finish
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
+from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.release import Release
 from dpbinagg.rounds import NoisyScores
@@ -100,7 +101,13 @@ _STATES: WeakKeyDictionary[Release, State] = WeakKeyDictionary()
 def replay(release: Release) -> State:
     """Where the released rounds of scores lead."""
     if release not in _STATES:
-        _STATES[release] = _replayed(release)
+        try:
+            _STATES[release] = _replayed(release)
+        except (ValueError, TypeError, IndexError, ArithmeticError):
+            raise ReleaseError(
+                "the rounds of scores do not follow from the moments of the release; it was "
+                "changed, or made by another version of the package"
+            ) from None
     return _STATES[release]
 
 

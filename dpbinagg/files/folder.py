@@ -120,7 +120,7 @@ def _read_manifest(source: Path) -> dict[str, dict[str, Any]]:
         is_release = content["format"] == FORMAT
         schema, listed, digest = content["schema"], content["files"], content["digest"]
         complete = _digest(listed) == digest and all(_is_entry(*item) for item in listed.items())
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ReleaseError(
             f"{MANIFEST} in {str(source)!r} is damaged; use the original folder"
         ) from None
