@@ -7,6 +7,9 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array
 
+EDGE = 2.0
+"""Edge of the spectrum of the noise of a matrix, in units of its `spectral_level`."""
+
 SWEEPS = 3
 """Passes of `update`; the second moment of what is estimated settles in two."""
 
@@ -57,12 +60,25 @@ def inverse_root(matrix: Array) -> Array:
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
+def doubt(gram: Array, variance: Array) -> Array:
+    """Root of the extra variance of a matrix in directions that noise hides.
+
+    An eigenvalue h under the edge of the noise was raised or is noise itself: it is taken to
+    be uncertain by its own size, and by ``h (edge/h)^4`` above the edge.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    edge = EDGE * spectral_level(variance)
+    ratio = np.minimum(1.0, edge / np.maximum(values, np.finfo(float).tiny)) ** 4
+    return np.asarray((vectors * (values * ratio)) @ vectors.T)
+
+
 def update(
     prior: Array, gram: Array, gram_variance: Array, score: Array, score_cov: Array
 ) -> tuple[Array, Array]:
     """Estimate eta from ``score = A eta + noise``, A known as ``gram`` up to noise.
 
-    With prior covariance N and R = Cov(score noise) + E[E eta eta' E]::
+    With prior covariance N, D the `doubt` and R = Cov(score noise) + E[E eta eta' E] +
+    D E[eta eta'] D::
 
         K = N A'(A N A' + R)^-1,  eta = K score,
         N <- (I - K A) N (I - K A)' + K R K'
@@ -70,10 +86,10 @@ def update(
     R depends on the second moment of eta, which is iterated from N.
     """
     size = score.size
-    second = prior
+    second, hidden = prior, doubt(gram, gram_variance)
     eta, posterior = np.zeros(size), prior
     for _ in range(SWEEPS):
-        noise = score_cov + matrix_noise(gram_variance, second)
+        noise = score_cov + matrix_noise(gram_variance, second) + hidden @ second @ hidden
         middle = symmetric(gram @ prior @ gram.T + noise)
         gain = np.linalg.solve(middle, gram @ prior).T
         eta = gain @ score

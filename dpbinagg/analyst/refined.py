@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import mean_clipped_square, sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.state import State, unresolved, without
 from dpbinagg.analyst.tails import Tails
@@ -13,12 +12,6 @@ from dpbinagg.analyst.types import Array, Estimate
 
 LEAST_LEARNT = 0.25
 """Share of the prior variance that may be left in a direction that counts as identified."""
-
-LEAST_MEAN, MOST_MEAN = 0.2, 0.85
-"""Least mean of g in a direction relative to the overall one, and largest one at all."""
-
-LEAST_KEPT = 0.3
-"""Least share of residuals inside the clip, in any direction."""
 
 BIAS_SHARE = 1.0
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
@@ -76,25 +69,16 @@ def sampling_cov(state: State) -> Array:
     """Covariance of the sampling error, robust to variances that differ.
 
     In whitened coordinates with A = n I, direction e sees residuals of variance v_e and a share
-    k_e of them inside the clip, and has sampling variance ``v_e / (n k_e^2)``.  Both follow from
-    the mean of g in that direction, an eigenvalue of ``I - A^-1/2 P A^-1/2`` with P the
-    released spread, as for a normal law, times what the tails add to it on the whole.
+    k_e of them inside the clip, and has sampling variance ``v_e / (n k_e^2)`` (see
+    `Directions`); the tails say what v is on the whole.
     """
-    root = kalman.inverse_root(state.gram)
     variance, beyond = clipped_variance(state), state.share_clipped
-    if state.spread is None or state.spread_variance is None:
-        return np.asarray(variance / (1.0 - beyond) ** 2 * root @ root)
-    mean = state.spread_mean
-    pattern = np.eye(root.shape[0]) * (1.0 - mean) - symmetric(root @ state.spread @ root)
-    noise = float(np.sum(state.gram_variance * mean**2 + state.spread_variance)) / state.nobs**2
-    found = max(float(np.sum(pattern**2)), np.finfo(float).tiny)
-    values, vectors = np.linalg.eigh(max(0.0, 1.0 - noise / found) * pattern)
-    means = np.append(np.clip(mean + values, LEAST_MEAN * mean, MOST_MEAN), mean)
-    ratio = state.clip / sd_from_spread(means, state.spread_clip)
-    squares, outside = mean_clipped_square(ratio), share_beyond(ratio)
-    kept = np.clip(1.0 - outside[:-1] - max(beyond - outside[-1], 0.0), LEAST_KEPT, 1.0)
-    spread = (vectors * (variance * squares[:-1] / squares[-1] / kept**2)) @ vectors.T
-    return symmetric(root @ spread @ root)
+    found = state.directions
+    if found is None:
+        return np.asarray(variance / (1.0 - beyond) ** 2 * np.linalg.inv(state.gram))
+    ratio = found.relative_square(state.clip) / found.kept(state.clip, beyond) ** 2
+    spread = (found.vectors * (variance * ratio)) @ found.vectors.T
+    return symmetric(found.root @ spread @ found.root)
 
 
 def _notes(state: State, weak: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst import kalman
 from dpbinagg.analyst.covariance import noise_of_product
+from dpbinagg.analyst.directions import Directions, directions
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.moments import basis
 from dpbinagg.analyst.tails import TailCount
@@ -17,8 +18,6 @@ from dpbinagg.analyst.types import Array, Moments
 
 FIRST_LEVERAGE = 2.0
 """Leverage bound R^2, in units of the mean leverage, before anything is known."""
-EDGE = 2.0
-"""Edge of the spectrum of the noise of a matrix, in units of its `spectral_level`."""
 PRIOR_SPREAD = 2.0
 """Prior standard deviation of slopes, in units of what would explain all of the response."""
 LEAST_SCALE = 0.02
@@ -72,6 +71,21 @@ class State:
     spread_clip: float = 0.0
 
     @property
+    def directions(self) -> Directions | None:
+        """How residuals differ by direction, as of the last round; None before it."""
+        if self.spread is None or self.spread_variance is None:
+            return None
+        return directions(
+            self.gram,
+            self.gram_variance,
+            self.spread,
+            self.spread_variance,
+            self.spread_mean,
+            self.nobs,
+            self.spread_clip,
+        )
+
+    @property
     def coordinates(self) -> Array:
         """Coefficients of ``q'f`` in the fit."""
         return np.asarray(self.q.T @ self.origin + self.theta)
@@ -99,8 +113,7 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
     that of the moments.
 
     The prior has mean "predict the middle of the response's range".  The constant's standard
-    deviation is the half-range of the response; that of the other coefficients, per half-range
-    of a column, is PRIOR_SPREAD times what would explain all of the response.
+    deviation is the half-range of the response, that of slopes what explains it (`_prior`).
     """
     base = basis(moments.design_map)
     q, t = base.q, moments.response_map
@@ -114,7 +127,7 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
     level = kalman.spectral_level(variance)
     score_cov = q.T @ noise_of_product(moments.sd, moments.centring, np.outer(v, v)) @ q
     total = float(np.clip(v @ moments.matrix @ v / n, 0.01 * half**2, half**2))
-    prior = _prior(q, gram, total, half, n)
+    prior = _prior(moments, q, v, n)
     lifted = kalman.raise_eigenvalues(gram, max(level / 2, 1e-9 * n))
     score = q.T @ moments.matrix @ v
     eta, noise = kalman.update(prior, lifted, variance, score, score_cov + _jitter(score_cov))
@@ -153,12 +166,26 @@ def _number(moments: Moments, nobs: float | None, nobs_sd: float) -> tuple[float
     return max(own + weight * (nobs - own), 10.0), math.sqrt(weight) * nobs_sd
 
 
-def _prior(q: Array, gram: Array, total: float, half: float, nobs: float) -> Array:
-    """Prior covariance of the coordinates around the middle of the response's range."""
-    size = max(float(np.trace(gram)) / nobs, 1.0)
-    spread = PRIOR_SPREAD**2 * total / size
-    constant = np.outer(q[0], q[0])
-    return np.asarray(spread * np.eye(q.shape[1]) + max(half**2 - spread, 0.0) * constant)
+def _prior(moments: Moments, q: Array, v: Array, nobs: float) -> Array:
+    """Prior covariance of the coordinates around the middle of the response's range.
+
+    Slopes: PRIOR_SPREAD^2 times the variance of the response over the total variance of the
+    columns (less one standard deviation of its noise), at most one half-range of the response
+    per half-range of a column.
+    """
+    half = abs(float(v[-1]))
+    constant = np.linalg.norm(q[0]) > 1.0 - 1e-9
+    means = moments.matrix[0] / nobs * (1.0 if constant else 0.0)
+    spread = moments.matrix / nobs - np.outer(means, means)
+    total = max(float(v @ spread @ v), 0.01 * half**2)
+    used = np.linalg.norm(q, axis=1) > 1e-9
+    used[0] = False
+    noise = float(np.linalg.norm(np.diag(moments.sd)[used])) / nobs
+    columns = float(np.sum(np.diag(spread)[used])) - noise
+    ratio = PRIOR_SPREAD**2 * total / columns if columns > 0.0 else np.inf
+    slope = min(ratio, half**2)
+    level = np.outer(q[0], q[0])
+    return np.asarray(slope * np.eye(q.shape[1]) + max(half**2 - slope, 0.0) * level)
 
 
 def _jitter(cov: Array) -> Array:
@@ -183,7 +210,7 @@ def whitened(state: State, gram: Array) -> State:
 def unresolved(state: State) -> tuple[NDArray[np.bool_], Array]:
     """Which eigenvectors of the matrix do not stand out from its noise, and all of them."""
     values, vectors = np.linalg.eigh(state.gram)
-    return values < EDGE * kalman.spectral_level(state.gram_variance), vectors
+    return values < kalman.EDGE * kalman.spectral_level(state.gram_variance), vectors
 
 
 def without(state: State, weak: Array) -> State:

@@ -22,11 +22,11 @@ SHAPES = (0.0, 0.25, 0.5)
 SCALES = np.exp(np.linspace(np.log(0.3), np.log(3.0), 8))
 """Scales of the tail, in standard deviations of the residuals."""
 
-PRIOR = 0.1
+PRIOR = 0.05
 """Prior probability that the tails differ at all."""
 
-PRIOR_SHARE = 0.03
-"""Prior standard deviation of the share of records in the excess tail."""
+PRIOR_SHARE = 0.12
+"""Prior standard deviation of the share of records in a short excess tail; less if it is long."""
 
 
 def lattice(first: float, n_cells: int) -> tuple[int, Array]:
@@ -87,15 +87,19 @@ class Tails:
         )
 
     def share_beyond(self, clip: float, normal_share: float, normal_first: float) -> float:
-        """Share of residuals beyond `clip`, by log-linear interpolation.
+        """Share of residuals beyond `clip`: the normal one, unless the counts say otherwise.
 
-        Under the first threshold, the normal shares beyond `clip` and beyond that threshold
-        complete the count.
+        The counts are interpolated; under the first threshold the normal shares beyond `clip`
+        and beyond that threshold complete them.
         """
         beyond = np.cumsum((self.lower + self.upper)[::-1])[::-1] / self.nobs
-        share = float(np.interp(np.log(clip), np.log(self.thresholds), beyond))
+        noise = np.sqrt(2.0 * np.cumsum(self.variance[::-1])[::-1]) / self.nobs
+        place, marks = np.log(clip), np.log(self.thresholds)
+        share = float(np.interp(place, marks, beyond))
         if clip < self.thresholds[0]:
             share += max(normal_share - normal_first, 0.0)
+        if abs(share - normal_share) < 2.0 * float(np.interp(place, marks, noise)):
+            share = normal_share
         return float(np.clip(share, 0.0, 0.4))
 
     def clipped_square(self, inner: float, clip: float) -> float:
@@ -141,8 +145,9 @@ class Excess:
 def excess(tails: Tails) -> Excess:
     """Fit ``upper - lower`` by a tail of every shape and weigh the shapes by their likelihood.
 
-    A model has survival ``a S((t - t_0)/L)``; its amplitude a has prior
-    N(0, (PRIOR_SHARE n)^2), and the balanced model (a = 0) prior probability 1 - PRIOR.
+    A model has survival ``a S((t - t_0)/L)`` and mean excess m (in sds); its amplitude a has
+    prior standard deviation ``PRIOR_SHARE n/(1 + m)``, and the balanced model (a = 0) prior
+    probability 1 - PRIOR.
     """
     difference = tails.upper - tails.lower
     variance = 2.0 * tails.variance + np.maximum(tails.upper + tails.lower, 0.0)
@@ -156,7 +161,8 @@ def excess(tails: Tails) -> Excess:
     cells = survival - np.append(survival[:, 1:], np.zeros((scale.size, 1)), axis=1)
     information = np.sum(cells**2 / variance, axis=1)
     fitted = (cells @ (difference / variance)) / information
-    ratio = information * (PRIOR_SHARE * tails.nobs) ** 2
+    length = scale / (1.0 - shape) / tails.scale
+    ratio = information * (PRIOR_SHARE * tails.nobs / (1.0 + length)) ** 2
     shrink = ratio / (1.0 + ratio)
     log_weight = 0.5 * fitted**2 * information * shrink - 0.5 * np.log1p(ratio)
     top = max(float(np.max(log_weight)), 0.0)

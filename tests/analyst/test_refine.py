@@ -131,7 +131,7 @@ def test_singular_designs(factor):
         assert estimate.bse[1] > 0.5
 
 
-@pytest.mark.parametrize(("n", "most"), [(60, 3.0), (182, 0.5)])
+@pytest.mark.parametrize(("n", "most"), [(60, 5.0), (182, 0.5)])
 def test_few_records(n, most):
     """Error of prediction relative to the middle of the range: median and largest."""
     ratio = []

@@ -1,0 +1,40 @@
+"""The rounds of the refinement: how many, and how the budget is spread over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpbinagg.analyst.state import State
+from dpbinagg.rounds import GroupWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Constants of one round: share of the budget, clip in sds, weights of the groups."""
+
+    share: float
+    clip: float
+    weights: GroupWeights
+
+
+SCHEDULE = (
+    Round(0.05, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
+    Round(0.07, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
+    Round(0.10, 2.5, GroupWeights(hessian=1.0, tails=0.8)),
+    Round(0.18, 2.5, GroupWeights(hessian=0.7, tails=0.8)),
+    Round(0.60, 2.0, GroupWeights(hessian=0.4)),
+)
+"""Two rounds to approach, two that also probe the tails, one to finish (its clip is the least
+one).  Early rounds are cheap: each divides the error of prediction by 5 to 25."""
+
+
+def rounds_left(state: State) -> int:
+    """Number of rounds to come."""
+    return len(SCHEDULE) - state.done
+
+
+def round_mus(mu: float) -> tuple[float, ...]:
+    """Split the mu of the scores over the rounds."""
+    total = sum(r.share for r in SCHEDULE)
+    return tuple(mu * math.sqrt(r.share / total) * (1.0 - 2.0**-50) for r in SCHEDULE)
