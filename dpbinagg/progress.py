@@ -54,11 +54,20 @@ def show_progress(stream: TextIO | None = None) -> Iterator[None]:
     stream : text file, optional
         Where to write; standard error by default.
 
+    Returns
+    -------
+    context manager
+
     Examples
     --------
-    >>> from dpbinagg import dp_ols, show_progress                  # doctest: +SKIP
-    >>> with show_progress():                                       # doctest: +SKIP
-    ...     res = dp_ols("wage ~ educ", "register/*.parquet", mu=1)
+    >>> import io
+    >>> from dpbinagg import dp_ols, show_progress
+    >>> from dpbinagg.datasets import load_school
+    >>> school, shown = load_school(), io.StringIO()
+    >>> with show_progress(shown):
+    ...     res = dp_ols("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> "partition" in shown.getvalue()
+    True
     """
     bar = _Bar(sys.stderr if stream is None else stream)
     token = _BAR.set(bar)

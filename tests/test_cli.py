@@ -87,6 +87,14 @@ def test_json_holds_the_results(capsys):
     )
 
 
+def test_progress_goes_to_the_error_stream(capsys):
+    arguments = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK)
+    assert run(*arguments, "--progress", "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["estimator"]
+    assert "partition" in err
+
+
 def test_refit_needs_no_records(folder, capsys):
     assert run("refit", str(folder), "np.log(wage) ~ educ", "--json") == 0
     found = json.loads(capsys.readouterr().out)

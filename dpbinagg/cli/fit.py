@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ REPORT = "report.html"
 def run(options: argparse.Namespace) -> None:
     """Fit, save, show."""
     from dpbinagg.api import dp_ols
+    from dpbinagg.progress import show_progress
 
     domain = public_domain(options.bounds, options.bound)
     budget = parse_budget(options.budget)
@@ -29,23 +31,25 @@ def run(options: argparse.Namespace) -> None:
         check_folder(options.out)
     ledger = open_ledger(options.ledger)
     data = read_table(options.data, options.formula, domain, options.sheet)
-    results = dp_ols(
-        options.formula,
-        data,
-        options.mu,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        bounds=domain,
-        budget=budget,
-        partition=options.partition,
-        calibration=options.calibration,
-        estimator=options.estimator or ("paper" if options.calibration == "paper" else "refined"),
-        cov_type=options.cov_type or "sandwich",
-        missing=options.missing,
-        neighbours=options.neighbours,
-        ledger=ledger,
-        rng=options.rng,
-    )
+    with show_progress() if options.progress else nullcontext():
+        results = dp_ols(
+            options.formula,
+            data,
+            options.mu,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            bounds=domain,
+            budget=budget,
+            partition=options.partition,
+            calibration=options.calibration,
+            estimator=options.estimator
+            or ("paper" if options.calibration == "paper" else "refined"),
+            cov_type=options.cov_type or "sandwich",
+            missing=options.missing,
+            neighbours=options.neighbours,
+            ledger=ledger,
+            rng=options.rng,
+        )
     folder = save(results, options.out, options.format, options.rng) if options.out else None
     if options.json:
         print_json({**results_as_plain(results), "folder": folder and str(folder)})

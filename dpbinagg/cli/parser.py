@@ -218,6 +218,7 @@ def _fit(commands: Any) -> None:
         choices=("parquet", "dta"),
         help="write the synthetic data in this format too",
     )
+    group.add_argument("--progress", action="store_true", help="show the steps of the release")
     _estimation(group)  # type: ignore[arg-type]
     _output(group)  # type: ignore[arg-type]
 
