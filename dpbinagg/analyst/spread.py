@@ -84,6 +84,48 @@ class Spreader:
             rows[carrier.name] = self._settle(carrier, values, bin_of, exact_means)
         return {name: rows[name] for name in self.release.design.variables}
 
+    def positions(self, rows: Rows) -> Array:
+        """Where rows lie: numbers in shares of their range, categories as dummies, (n, d)."""
+        parts = []
+        for name, variable in self.release.partition.domain.items():
+            if isinstance(variable, Numeric):
+                width = variable.upper - variable.lower
+                values = rows[name].astype(np.float64)
+                parts.append((values[:, None] - variable.lower) / width)
+            else:
+                parts.append(rows[name][:, None] == np.arange(len(variable.levels)))
+        return np.hstack(parts).astype(np.float64)
+
+    def mean_columns(self, columns: Array, bin_of: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Mean design columns of the rows of every bin, and how far those of the records may be.
+
+        The variance is that of a prior ``(h/3)^2`` updated by the released mean with its noise,
+        ``1 / (1/prior + 1/noise)``, (K, p) each.
+        """
+        assert self.bins is not None
+        size = np.bincount(bin_of, minlength=len(self.boxes))
+        order = np.argsort(bin_of, kind="stable")
+        filled = np.flatnonzero(size)
+        start = np.concatenate([[0], np.cumsum(size[filled])[:-1]])
+        means = np.full(self.bins.sum_x.shape, np.nan)
+        means[filled] = np.add.reduceat(columns[order], start, axis=0) / size[filled, None]
+        prior = (PRIOR_SHARE * self.bins.half_width) ** 2
+        noise = (self.bins.sd_x / np.maximum(self.bins.counts, 1.0)[:, None]) ** 2
+        total = np.where(prior + noise > 0, prior + noise, 1.0)
+        return means, prior * noise / total
+
+    def centres(self) -> Array:
+        """Where the middles of the boxes lie, in the coordinates of `positions`, (K, d)."""
+        parts = []
+        for name, variable in self.release.partition.domain.items():
+            if isinstance(variable, Numeric):
+                middle = (self.boxes.lower[name] + self.boxes.upper[name])[:, None] / 2.0
+                parts.append((middle - variable.lower) / (variable.upper - variable.lower))
+            else:
+                members = self.boxes.members[name]
+                parts.append(members / np.maximum(members.sum(axis=1, keepdims=True), 1))
+        return np.hstack(parts).astype(np.float64)
+
     def _values(self, carrier: Discrete, place: NDArray[np.int64]) -> NDArray[np.generic]:
         values = carrier.values[place]
         is_code = carrier.name in self.boxes.members

@@ -1,10 +1,11 @@
 """Synthetic records: post-processing of a release, free and repeatable.
 
-Three kinds. "calibrated" rows have covariates inside the boxes of their bins and a
-response on which ordinary least squares returns the released coefficients.
-"bounded" rows have all values inside their bounds and bin means equal to the
-released ones. "binagg" rows follow the published law given the release, and their
-bin sums are the released ones.
+Four kinds. "calibrated" rows have covariates inside the boxes of their bins and a
+response on which ordinary least squares returns the released coefficients; the response
+may leave its bounds for a few rows. "predictive" rows have the same covariates and a response
+inside its bounds, for machine learning. "bounded" rows have all values inside their bounds and
+bin means equal to the released ones, noise included, wherever those lie inside. "binagg" rows
+follow the published law given the release, and their bin sums are the released ones.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.adjust import match_whole_means
+from dpbinagg.analyst.adjust import bin_means, match_whole_means
 from dpbinagg.analyst.apportion import largest_remainder
 from dpbinagg.analyst.binagg import binagg_rows
 from dpbinagg.analyst.carriers import Rows, public_rows
 from dpbinagg.analyst.copies import draw_params
 from dpbinagg.analyst.fit import total
 from dpbinagg.analyst.response import (
-    bin_effects,
     bounded_response,
     calibrated_response,
     errors,
     orthonormal_basis,
 )
 from dpbinagg.analyst.spread import Spreader
+from dpbinagg.analyst.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError, ReleaseError
@@ -37,7 +38,7 @@ from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import linear_map
 from dpbinagg.release import Release
 
-KINDS = ("calibrated", "bounded", "binagg")
+KINDS = ("calibrated", "predictive", "bounded", "binagg")
 STANDS_OUT = 1.0
 """A bin is kept if its noisy count exceeds this many standard deviations of its noise."""
 
@@ -68,7 +69,7 @@ def synthesize(
     copies : int
         Number of tables. In copy l of a "calibrated" table the coefficients are drawn
         from N(params, cov); `combine_copies` gives params and standard errors back.
-    kind : {"calibrated", "bounded", "binagg"}
+    kind : {"calibrated", "predictive", "bounded", "binagg"}
         See the module.
     bin_id : bool
         Whether a column ``bin_id`` tells the bin of each row.
@@ -124,7 +125,7 @@ class _Maker:
         self.given_size = size
         self.spreader = Spreader.of(release)
         self.formula = model.formula
-        self.effects = self._effects() if kind != "binagg" else np.zeros(0)
+        self.released_params = self._released_params()
 
     def make(
         self, params: Array, rng: np.random.Generator
@@ -135,13 +136,15 @@ class _Maker:
         rows_in = largest_remainder(self.weights(), self.size)
         bin_of = np.repeat(np.arange(len(rows_in)), rows_in)
         rows = self.spreader.draw(bin_of, rng, exact_means=self.kind == "bounded")
-        if self.kind == "bounded":
-            response = self._bounded(rows, bin_of, rng)
-        else:
+        if self.kind == "calibrated":
             rows, bin_of = self._full_rank(rows, bin_of, rng)
-            error = errors(self.effects, bin_of, self.estimate.scale, rng)
-            columns = self.model.columns(rows)
+        columns = self.model.columns(rows)
+        misfit = self._misfit(rows, columns, bin_of)
+        if self.kind == "calibrated":
+            error = errors(misfit, self.estimate.scale, rng)
             response = calibrated_response(columns, params, error, self.estimate.scale)
+        else:
+            response = self._inside(columns @ self.estimate.params + misfit, bin_of, rng)
         order = rng.permutation(len(bin_of))
         return self._frame(rows, response).iloc[order].reset_index(drop=True), bin_of[order]
 
@@ -155,14 +158,25 @@ class _Maker:
             kept = bins.counts >= bins.counts.max()
         return np.where(kept, np.maximum(bins.counts, 0.0), 0.0)
 
-    def _effects(self) -> Array:
+    def _released_params(self) -> Array:
+        """The coefficients on the columns of the release."""
+        if self.model is self.release.design:
+            return self.estimate.params
+        return np.asarray(linear_map(self.release.design, self.model) @ self.estimate.params)
+
+    def _misfit(self, rows: Rows, columns: Array, bin_of: NDArray[np.int64]) -> Array:
+        """What the bins say beyond the regression, less what the regression says better."""
         bins = self.spreader.bins
         if bins is None:
-            return np.zeros(self.release.n_bins)
-        same = self.model is self.release.design
-        size = len(self.model.column_names)
-        columns = np.eye(size) if same else linear_map(self.release.design, self.model)
-        return bin_effects(bins, self.estimate, columns)
+            return np.zeros(len(bin_of))
+        means = self.spreader.mean_columns(self.release.design.columns(rows), bin_of)
+        values, noise = mean_residuals(bins, self.released_params, self.estimate.scale, *means)
+        surface = residual_surface(values, noise, self.spreader.centres())
+        misfit = surface.at(self.spreader.positions(rows), bin_of)
+        if not misfit.any():
+            return misfit
+        basis, _ = orthonormal_basis(columns)
+        return np.asarray(misfit - basis @ (basis.T @ misfit))
 
     def _full_rank(
         self, rows: Rows, bin_of: NDArray[np.int64], rng: np.random.Generator
@@ -187,16 +201,18 @@ class _Maker:
             replaced += step
         return rows, bin_of
 
-    def _bounded(self, rows: Rows, bin_of: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        fitted = self.model.columns(rows) @ self.estimate.params
-        error = errors(self.effects, bin_of, self.estimate.scale, rng)
+    def _inside(self, mean: Array, bin_of: NDArray[np.int64], rng: np.random.Generator) -> Array:
+        """Responses inside their bounds; whole numbers where the response is one."""
         bounds = self.release.design.response_bounds()
+        mean = np.clip(mean, *bounds)
+        target = bin_means(mean, bin_of, self.release.n_bins)
         bins = self.spreader.bins
-        target = np.full(self.release.n_bins, np.nan)
-        if bins is not None:
-            mean = bins.sum_y / np.where(bins.counts >= 1.0, bins.counts, np.nan)
-            target = np.where((mean >= bounds[0]) & (mean <= bounds[1]), mean, np.nan)
-        values = bounded_response(fitted, error, bin_of, target, bounds)
+        if self.kind == "bounded" and bins is not None:
+            released = bins.sum_y / np.where(bins.counts >= 1.0, bins.counts, np.nan)
+            inside = (released >= bounds[0]) & (released <= bounds[1])
+            target = np.where(inside, released, target)
+        error = np.sqrt(self.estimate.scale) * rng.standard_normal(len(bin_of))
+        values = bounded_response(mean, error, bin_of, target, bounds)
         name = _plain_response(self.release.design)
         variable = None if name is None else self.release.domain[name]
         if isinstance(variable, Numeric) and variable.integer:
@@ -219,7 +235,7 @@ class _Maker:
         if inverse is not None and _undoes(design, rows, *inverse, response):
             name, values = inverse
             variable = self.release.domain[name]
-            if self.kind == "bounded" and isinstance(variable, Numeric):
+            if self.kind != "calibrated" and isinstance(variable, Numeric):
                 values = np.clip(values, variable.lower, variable.upper)
                 if variable.integer:
                     values = np.rint(values).astype(np.int64)

@@ -1,0 +1,130 @@
+"""What the bins say beyond the regression: a smooth surface through their mean residuals.
+
+The mean response of a bin less the regression at its mean covariates is a noisy value of the
+regression's misfit there. A Gaussian process with a radial
+kernel smooths these values; its scale and width are chosen by marginal likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.analyst.types import Array, Bins
+
+WIDTHS = (0.2, 0.4, 0.8, 1.6)
+"""Widths of the kernel that are tried, in root mean square distances between bins."""
+
+SHARES = (0.1, 0.3, 1.0)
+"""Variances of either part that are tried, in variances of the mean residuals."""
+
+MAX_BINS = 400
+"""With more bins, those with the least noise are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Mean of a Gaussian process given the bins.
+
+    In bin k at u it is ``v k(u, U) weights + v' weights_k``: a smooth part of
+    variance v and an effect of each bin of variance v'.
+    """
+
+    points: Array
+    weights: Array
+    width: float
+    smooth: float
+    own: float
+
+    def at(self, points: Array, bin_of: NDArray[np.int64]) -> Array:
+        """The surface for rows at `points` in the bins `bin_of`, (n,)."""
+        values = self.own * self.weights[bin_of]
+        if self.smooth:
+            used = np.flatnonzero(self.weights)
+            kernel = _kernel(points, self.points[used], self.width)
+            values = values + self.smooth * kernel @ self.weights[used]
+        return np.asarray(values)
+
+
+def mean_residuals(
+    bins: Bins, params: Array, scale: float, means: Array, variances: Array
+) -> tuple[Array, Array]:
+    """Mean response of every bin less the regression at its mean covariates, and the noise.
+
+    ``r_k = m_y + dev_k/c_k - x_k'b`` with noise variance
+    ``(s_t^2 + (dev_k/c_k)^2 s_c^2)/c_k^2 + sigma^2/c_k + sum_j b_j^2 v_kj``.
+
+    Parameters
+    ----------
+    bins : Bins
+    params : (p,) array
+        Coefficients of the released columns.
+    scale : float
+        Error variance.
+    means, variances : (K, p) arrays
+        What is known of the mean columns of the bins.
+    """
+    counts = np.maximum(bins.counts, 1.0)
+    deviation = (bins.sum_y - bins.centre_y * bins.counts) / counts
+    deviation = np.clip(deviation, -bins.half_width_y, bins.half_width_y)
+    noise = (bins.sd_y**2 + deviation**2 * bins.sd_count**2) / counts**2
+    noise = noise + scale / counts + variances @ params**2
+    return bins.centre_y + deviation - means @ params, np.asarray(noise)
+
+
+def residual_surface(values: Array, noise: Array, points: Array) -> Surface:
+    """Fit the surface to mean residuals of bins.
+
+    With residuals r and ``N = diag(noise)`` the weights are ``(v k(U, U) + v' I + N)^-1 r``; v, v'
+    and the width have the largest likelihood of those tried under
+    ``r ~ N(0, v k + v' I + N)``, and v = v' = 0 is among them.
+
+    Parameters
+    ----------
+    values, noise : (K,) arrays
+        NaN values are left out.
+    points : (K, d) array
+        Where the bins lie, in relative coordinates.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    used = known[np.argsort(noise[known], kind="stable")[:MAX_BINS]]
+    best, found = -np.inf, Surface(points, np.zeros(len(values)), 1.0, 0.0, 0.0)
+    if not used.size:
+        return found
+    r = values[used]
+    variance = np.maximum(noise[used], 1e-9 * max(float(np.max(noise[used])), 1e-300))
+    size = float(np.sum(r**2 / variance) / np.sum(1.0 / variance))
+    spread = float(np.sqrt(max(2.0 * points[used].var(axis=0).sum(), 1e-300)))
+    for width in WIDTHS:
+        kernel = _kernel(points[used], points[used], width * spread)
+        for smooth, own in product((0.0, *SHARES), repeat=2):
+            if smooth == 0.0 and width != WIDTHS[0]:
+                continue
+            cov = size * smooth * kernel + np.diag(size * own + variance)
+            value, solved = _likelihood(cov, r)
+            if value > best:
+                weights = np.zeros(len(values))
+                weights[used] = solved
+                best = value
+                found = Surface(points, weights, width * spread, size * smooth, size * own)
+    return found
+
+
+def _kernel(left: Array, right: Array, width: float) -> Array:
+    """``exp(-|u - v|^2 / (2 width^2))``."""
+    square = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1) - 2.0 * left @ right.T
+    return np.asarray(np.exp(-np.maximum(square, 0.0) / (2.0 * width**2)))
+
+
+def _likelihood(cov: Array, values: Array) -> tuple[float, Array]:
+    """Gaussian log likelihood up to a constant, and ``cov^-1 values``."""
+    try:
+        root = np.linalg.cholesky(cov)
+    except np.linalg.LinAlgError:
+        return -np.inf, np.zeros_like(values)
+    half = np.linalg.solve(root, values)
+    value = -0.5 * float(half @ half) - float(np.sum(np.log(np.diag(root))))
+    return value, np.linalg.solve(root.T, half)

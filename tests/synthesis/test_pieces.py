@@ -1,0 +1,159 @@
+"""The numerics under the tables: carriers, boxes, bin means, the surface beyond the regression."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpbinagg import Domain
+from dpbinagg.analyst.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.carriers import Continuous, Discrete, carriers
+from dpbinagg.analyst.response import calibrated_response
+from dpbinagg.analyst.shape import Shape, gaussian_rows, truncated_normal
+from dpbinagg.analyst.surface import residual_surface
+from dpbinagg.formula import build_design
+
+DOMAIN = Domain(
+    {
+        "y": (0, 10),
+        "a": (0.5, 4),
+        "b": (-1, 1),
+        "k": range(4),
+        "g": ["u", "v", "w"],
+        "t": [False, True],
+    }
+)
+
+
+def by_name(formula):
+    return {carrier.name: carrier for carrier in carriers(build_design(formula, DOMAIN))}
+
+
+def test_carriers_are_plain_or_monotone_columns_of_one_variable():
+    found = by_name("y ~ np.log(a) + I(b**2) + a:b + k + g + t")
+    assert isinstance(found["a"], Continuous)
+    assert not found["a"].identity
+    np.testing.assert_allclose(found["a"].backward(np.log([0.5, 1.3, 4])), [0.5, 1.3, 4], atol=1e-4)
+    assert found["b"].column is None
+    assert found["k"].identity
+    assert isinstance(found["g"], Discrete)
+    np.testing.assert_array_equal(found["g"].coding, [[0, 0], [1, 0], [0, 1]])
+    assert found["t"].coding.shape == (2, 1)
+
+
+def test_the_plain_column_is_preferred_and_decreasing_ones_serve():
+    both = by_name("y ~ np.log(a) + a")["a"]
+    assert both.identity
+    falling = by_name("y ~ I(3 - 2 * a)")["a"]
+    np.testing.assert_allclose(falling.backward(np.array([-5.0, 2.0])), [4, 0.5])
+
+
+def test_whole_numbers_coded_as_levels_are_discrete():
+    found = by_name("y ~ C(k)")["k"]
+    assert isinstance(found, Discrete)
+    assert found.values.tolist() == [0, 1, 2, 3]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.floats(0, 1)), min_size=1, max_size=60),
+    st.lists(st.floats(-0.5, 1.5), min_size=5, max_size=5),
+)
+def test_matched_means_are_met_inside_the_box(rows, target):
+    bins = np.array([k for k, _ in rows])
+    values = np.array([2 + 3 * x for _, x in rows])
+    low, high = np.full(5, 2.0), np.full(5, 5.0)
+    goal = 2 + 3 * np.array(target)
+    moved = match_means(values, bins, goal, low, high)
+    assert ((moved >= 2) & (moved <= 5)).all()
+    found = bin_means(moved, bins, 5)
+    for k in np.unique(bins):
+        wanted = np.clip(goal[k], 2, 5)
+        mean = values[bins == k].mean()
+        edge = 5.0 if wanted > mean else 2.0
+        if abs(mean - edge) > 1e-6:
+            assert found[k] == pytest.approx(wanted, abs=1e-6)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.floats(-0.5, 7.5)), min_size=1, max_size=60),
+    st.lists(st.floats(-1, 8), min_size=5, max_size=5),
+)
+def test_whole_numbers_meet_their_mean_as_nearly_as_they_can(rows, target):
+    bins = np.array([k for k, _ in rows])
+    latent = np.array([x for _, x in rows])
+    low, high = np.zeros(5), np.full(5, 7.0)
+    whole = match_whole_means(latent, bins, np.array(target), low, high)
+    assert (whole == np.rint(whole)).all()
+    assert ((whole >= 0) & (whole <= 7)).all()
+    for k in np.unique(bins):
+        n = (bins == k).sum()
+        assert abs(whole[bins == k].sum() - np.clip(target[k], 0, 7) * n) <= 0.5 + 1e-9
+
+
+@given(st.floats(-60, 60), st.floats(0.1, 5), st.floats(-50, 50), st.floats(0, 20), st.floats(0, 1))
+def test_truncated_normals_stay_inside(mean, sd, low, width, u):
+    inside = truncated_normal(*(np.array([v]) for v in (mean,)), sd, np.array([low]),
+                              np.array([low + width]), np.array([u]))  # fmt: skip
+    assert low <= inside[0] <= low + width
+
+
+def test_truncated_normals_have_their_law():
+    u = np.random.default_rng(0).random(4000)
+    for mean, low, high in ((0.0, -1.0, 0.5), (0.0, 2.0, 3.0), (1.0, -9.0, -6.0)):
+        drawn = truncated_normal(
+            np.full(4000, mean), 1.0, np.full(4000, low), np.full(4000, high), u
+        )
+        law = stats.truncnorm(low - mean, high - mean, loc=mean)
+        assert stats.kstest(drawn, law.cdf).pvalue > 0.001
+
+
+def test_gaussian_rows_have_mean_and_covariance_when_boxes_are_wide():
+    cov = np.array([[1.0, 0.7, 0.3], [0.7, 4.0, 0.0], [0.3, 0.0, 0.5]])
+    shape = Shape(np.array([1.0, -2.0, 0.0]), cov)
+    n = 20_000
+    start = np.tile(shape.mean, (n, 1))
+    wide = np.full((n, 3), 50.0)
+    rows = gaussian_rows(shape, start, -wide, wide, range(3), np.random.default_rng(1), sweeps=30)
+    # Standard errors are at most .03 for the variances and .015 for the means.
+    np.testing.assert_allclose(rows.mean(axis=0), shape.mean, atol=0.06)
+    np.testing.assert_allclose(np.cov(rows.T), cov, atol=0.15)
+
+
+def test_gaussian_rows_condition_on_what_is_fixed():
+    cov = np.array([[1.0, 0.8], [0.8, 1.0]])
+    n = 4000
+    rows = np.column_stack([np.zeros(n), np.full(n, 1.5)])
+    wide = np.full((n, 1), 50.0)
+    drawn = gaussian_rows(Shape(np.zeros(2), cov), rows, -wide, wide, [0], np.random.default_rng(2))
+    assert (drawn[:, 1] == 1.5).all()
+    assert drawn[:, 0].mean() == pytest.approx(1.2, abs=0.04)
+    assert drawn[:, 0].std() == pytest.approx(0.6, abs=0.03)
+
+
+def test_calibrated_responses_have_the_coefficients_and_the_variance():
+    rng = np.random.default_rng(3)
+    z = np.column_stack([np.ones(50), rng.normal(1e4, 1, 50), rng.normal(0, 1e-3, 50)])
+    b = np.array([5.0, -0.3, 200.0])
+    y = calibrated_response(z, b, rng.normal(0, 9, 50), 4.0)
+    fit, square, *_ = np.linalg.lstsq(z, y, rcond=None)
+    np.testing.assert_allclose(fit, b, rtol=1e-8)
+    assert square[0] / 47 == pytest.approx(4.0)
+
+
+def test_the_surface_finds_a_misfit_and_ignores_noise():
+    rng = np.random.default_rng(4)
+    points = rng.random((200, 2))
+    truth = np.sin(4 * points[:, 0])
+    bins = np.arange(200)
+    noise = np.full(200, 0.2)
+    values = truth + rng.normal(0, np.sqrt(0.2), 200)
+    found = residual_surface(values, noise, points).at(points, bins)
+    assert np.mean((found - truth) ** 2) < 0.25 * np.mean(truth**2)
+    nothing = residual_surface(rng.normal(0, np.sqrt(0.2), 200), noise, points)
+    assert np.mean(nothing.at(points, bins) ** 2) < 0.02
+
+
+def test_the_surface_of_no_bins_is_flat():
+    surface = residual_surface(np.full(3, np.nan), np.ones(3), np.zeros((3, 1)))
+    assert not surface.at(np.zeros((2, 1)), np.array([0, 2])).any()
