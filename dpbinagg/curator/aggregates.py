@@ -19,6 +19,7 @@ from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Factors = NDArray[np.int32] | Floats
 
 # Sums of contributions stay within 64 bits over a block; products of factors
 # add up exactly in double precision over a chunk.
@@ -155,7 +156,7 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
     return f
 
 
-def moment_parts(f: Floats) -> Iterator[Integers]:
+def moment_parts(f: Factors) -> Iterator[Integers]:
     """``sum f f'`` of one block of records after another.
 
     Products of whole factors are whole; chunks short enough for all partial
@@ -166,13 +167,14 @@ def moment_parts(f: Floats) -> Iterator[Integers]:
     def block_sums(block: slice) -> Integers:
         part = np.zeros((size, size), dtype=np.int64)
         for rows in chunks(block.stop, start=block.start):
-            part += (f[:, rows] @ f[:, rows].T).astype(np.int64)
+            some = f[:, rows].astype(np.float64, copy=False)
+            part += (some @ some.T).astype(np.int64)
         return part
 
     return map_blocks(n, block_sums)
 
 
-def moment_sums(f: Floats) -> NDArray[np.object_]:
+def moment_sums(f: Factors) -> NDArray[np.object_]:
     """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact."""
     sums = Accumulator((len(f), len(f)))
     for part in moment_parts(f):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.aggregates import Accumulator
+from dpbinagg.curator.aggregates import Accumulator, Factors
 from dpbinagg.curator.blocks import BLOCK, chunks, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
@@ -63,35 +64,48 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
         exact, and squares are added in the order of the rows, so that all
         engines agree.
     """
-    w = request.whitening @ f
-    w *= 1.0 / ONE
+    # Products with powers of two are exact.
+    w = (request.whitening * (1.0 / ONE)) @ f
     r = f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
-    r -= (request.coefficients @ f) * (1.0 / ONE)
+    r -= (request.coefficients * (1.0 / ONE)) @ f
     norm2 = np.zeros(f.shape[1])
+    square = np.empty(f.shape[1])
     for row in w:
-        norm2 += row * row
-    root = np.sqrt(np.maximum(norm2 * (1.0 / request.radius**2), 1.0))
-    np.divide(ONE, root, out=root)
-    inside = 1.0 - np.minimum(np.square(r * (1.0 / request.spread_clip)), 1.0)
-    w *= root * (1.0 / request.radius)
-    residual = np.clip(r * (1.0 / request.clip), -1.0, 1.0) * root
-    spread = w * np.sqrt(inside) if request.weights.spread else w
-    return ScoreFactors(
-        np.trunc(w), np.trunc(residual), np.trunc(spread), np.trunc(inside * ONE**2), r, norm2
-    )
+        norm2 += np.multiply(row, row, out=square)
+    root = norm2 * (1.0 / request.radius**2)
+    np.maximum(root, 1.0, out=root)
+    np.divide(ONE, np.sqrt(root, out=root), out=root)
+    inside = r * (1.0 / request.spread_clip)
+    inside *= inside
+    np.subtract(1.0, np.minimum(inside, 1.0, out=inside), out=inside)
+    residual = r * (1.0 / request.clip)
+    np.clip(residual, -1.0, 1.0, out=residual)
+    residual *= root
+    root *= 1.0 / request.radius
+    w *= root
+    spread = w
+    if request.weights.spread:
+        spread = w * np.sqrt(inside)
+        np.trunc(spread, out=spread)
+    inside *= ONE**2
+    for factor in (w, residual, inside):
+        np.trunc(factor, out=factor)
+    return ScoreFactors(w, residual, spread, inside, r, norm2)
 
 
 def tail_counts(residuals: Floats, thresholds: Floats) -> Integers:
     """Records by sign of the residual (not positive, positive) and tail cell, (2, t)."""
     size = len(thresholds)
-    cell = np.searchsorted(thresholds, np.abs(residuals), side="right")
-    code = np.where(residuals > 0.0, size + 1, 0) + cell
-    return np.bincount(code, minlength=2 * (size + 1)).reshape(2, size + 1)[:, 1:]
+    far = residuals[np.abs(residuals) >= thresholds[0]]
+    cell = np.searchsorted(thresholds, np.abs(far), side="right") - 1
+    code = np.where(far > 0.0, size, 0) + cell
+    return np.bincount(code, minlength=2 * size).reshape(2, size)
 
 
 def norm_counts(norm2: Floats, edges: Floats) -> Integers:
     """Records by cell of ``|w|^2``, (e + 1,)."""
-    return np.bincount(np.searchsorted(edges, norm2, side="left"), minlength=len(edges) + 1)
+    beyond: list[int] = [len(norm2), *(int(np.count_nonzero(norm2 > edge)) for edge in edges), 0]
+    return np.array([one - two for one, two in pairwise(beyond)], dtype=np.int64)
 
 
 def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
@@ -101,13 +115,13 @@ def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
 
 
 def score_parts(
-    f: Floats, scaling: ColumnScaling, request: ScoreRequest
+    f: Factors, scaling: ColumnScaling, request: ScoreRequest
 ) -> Iterator[list[Integers]]:
     """Sums of all groups of a round, of one block of records after another.
 
     Parameters
     ----------
-    f : (m, n) array
+    f : (m, n) array of whole numbers
         See `aggregates.factors`.
     """
     weights = request.weights
@@ -115,7 +129,7 @@ def score_parts(
     def block_sums(block: slice) -> list[Integers]:
         sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
         for rows in chunks(block.stop, start=block.start):
-            part = score_factors(f[:, rows], scaling, request)
+            part = score_factors(f[:, rows].astype(np.float64, copy=False), scaling, request)
             sums[0] += (part.direction @ part.residual).astype(np.int64)
             if weights.hessian:
                 sums[1] += (part.direction @ part.direction.T).astype(np.int64)
@@ -132,7 +146,7 @@ def score_parts(
     return map_blocks(f.shape[1], block_sums)
 
 
-def score_sums(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
+def score_sums(f: Factors, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
     """Sums of all groups of a round over the records."""
     totals = [Accumulator(shape) for shape in score_shapes(request)]
     for sums in score_parts(f, scaling, request):

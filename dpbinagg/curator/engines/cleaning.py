@@ -79,8 +79,8 @@ class Cleaner:
         label = nw.col(name).cast(nw.String if text else nw.Float64)
         return code_of(label, levels)
 
-    def _read(self, frame: Any) -> Any:
-        """The cleaned columns, null or negative where missing."""
+    def read(self, frame: Any) -> Any:
+        """The cleaned columns of all records: null, NaN, infinite or negative where missing."""
         return frame.select(*(value.alias(name) for name, value in self._values.items()))
 
     def _complete(self, prefix: str = "") -> Any:
@@ -128,13 +128,13 @@ class Cleaner:
 
     def clean(self, frame: Any) -> Any:
         """Complete records of `frame`, cleaned."""
-        return self._read(frame).filter(self._complete())
+        return self.read(frame).filter(self._complete())
 
     def incomplete(self, frame: Any) -> Any:
         """One row that tells how many records of `frame` are left out."""
         nw = self._nw
         left_out = (~self._complete()).cast(nw.Int64).sum()
-        return self._read(frame).select(left_out.alias("left_out"))
+        return self.read(frame).select(left_out.alias("left_out"))
 
 
 def _kind(level: Hashable) -> str:
@@ -218,10 +218,19 @@ def half_even(x: Any) -> Any:
 
 
 def records_of(batch: dict[str, Any], domain: Domain) -> dict[str, np.ndarray[Any, Any]]:
-    """A cleaned batch as records: floats and whole codes."""
-    return {
-        name: np.asarray(
-            column, dtype=np.int64 if isinstance(domain[name], Categorical) else np.float64
-        )
-        for name, column in batch.items()
-    }
+    """The complete records of a batch that was read: floats and whole codes."""
+    records: dict[str, np.ndarray[Any, Any]] = {}
+    incomplete = None
+    for name, column in batch.items():
+        if isinstance(domain[name], Categorical):
+            records[name] = np.asarray(column, dtype=np.int64)
+            missing = records[name] < 0
+        else:
+            records[name] = np.asarray(column, dtype=np.float64)
+            missing = ~np.isfinite(records[name])
+        if missing.any():
+            incomplete = missing if incomplete is None else incomplete | missing
+    if incomplete is None:
+        return records
+    complete = ~incomplete
+    return {name: column[complete] for name, column in records.items()}

@@ -23,6 +23,7 @@ from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Factors = NDArray[np.int32]
 
 
 class MemoryEngine:
@@ -33,7 +34,7 @@ class MemoryEngine:
         self._coded: tuple[Paths, Integers] | None = None
         self._evaluated: tuple[Design, Floats, Floats] | None = None
         self._complete: NDArray[np.bool_] | None = None
-        self._scaled: tuple[Design, Floats] | None = None
+        self._scaled: tuple[Design, Factors] | None = None
 
     @classmethod
     def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:
@@ -74,11 +75,11 @@ class MemoryEngine:
         each_block(self.total(), evaluate)
         return values
 
-    def factors(self, design: Design, scaling: ColumnScaling) -> Floats:
+    def factors(self, design: Design, scaling: ColumnScaling) -> Factors:
         """Scaled columns and response in whole numbers, (m, n)."""
         columns, response = self._evaluate(design)
         if self._scaled is None or self._scaled[0] is not design:
-            f = np.empty((scaling.size, len(response)))
+            f = np.empty((scaling.size, len(response)), dtype=np.int32)
 
             def scale(block: slice) -> None:
                 for rows in chunks(block.stop, start=block.start):

@@ -20,6 +20,8 @@ AT_ONCE = 64
 class PartitionsEngine(StreamEngine):
     """Exact aggregates of a Dask frame, computed by the workers that hold its partitions."""
 
+    keeps = False
+
     @cached_property
     def _partitions(self) -> list[Any]:
         clean: Any = self._cleaner.clean(self._table.frame)

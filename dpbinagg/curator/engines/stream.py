@@ -18,8 +18,10 @@ from dpbinagg.curator.engines.counts import (
     count_codes,
     dense_prefixes,
 )
-from dpbinagg.curator.engines.memory import MemoryEngine
+from dpbinagg.curator.engines.memory import Factors, MemoryEngine
+from dpbinagg.curator.engines.room import memory_room
 from dpbinagg.curator.engines.tables import Table
+from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
 from dpbinagg.errors import DataError
@@ -37,16 +39,27 @@ T = TypeVar("T")
 class StreamEngine:
     """Exact aggregates of a table read in batches, one pass for each request.
 
-    The table's own engine projects, cleans and filters; batches go through
-    the kernels of the in-memory engine, on several threads.
+    The table's own engine projects and casts; batches go through the kernels
+    of the in-memory engine, on several threads. What fits into the memory
+    that `room` allows is kept: the records themselves, else the scaled columns
+    as whole numbers, which spares a pass for every round of scores.
     """
+
+    keeps = True
 
     def __init__(self, table: Table, design: Design, missing: str) -> None:
         names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
         self._table = table
         self._domain = design.domain
         self._cleaner = Cleaner(table, design.domain, names)
+        self._room = memory_room() if self.keeps else 0
+        columns = len(design.column_names) + 1
+        self._bytes_per_record = 8 * len(names) + 12 * columns + 24
         self._total: int | None = None
+        self._held: list[MemoryEngine] | None = None
+        self._passed = False
+        self._codes: tuple[Paths, list[NDArray[np.uint32]]] | None = None
+        self._factors: tuple[Design, list[Factors]] | None = None
         self._moments: tuple[Design, Sums] | None = None
         if missing == "raise":
             self._require_complete()
@@ -70,16 +83,26 @@ class StreamEngine:
 
     def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
         """``function`` of an in-memory engine for every batch."""
+        if self._held is not None:
+            yield from map_stream(self._held, function)
+            return
 
-        def apply(batch: dict[str, NDArray[Any]]) -> T:
-            return function(MemoryEngine(records_of(batch, self._domain)))
+        def apply(batch: dict[str, NDArray[Any]]) -> tuple[MemoryEngine, T]:
+            part = MemoryEngine(records_of(batch, self._domain))
+            return part, function(part)
 
-        results = map_stream(self._table.batches(self._cleaner.clean), apply)
-        while True:
-            result = guard(lambda: next(results, None))
-            if result is None:
-                return
-            yield result
+        held: list[MemoryEngine] | None = None if self._passed else []
+        room = self._room
+        results = map_stream(self._table.batches(self._cleaner), apply)
+        while (result := guard(lambda: next(results, None))) is not None:
+            part, answer = result
+            room -= part.total() * self._bytes_per_record
+            if room < 0:
+                held = None
+            if held is not None:
+                held.append(part)
+            yield answer
+        self._held, self._passed = held, True
 
     def total(self) -> int:
         if self._total is None:
@@ -97,13 +120,31 @@ class StreamEngine:
         return counts
 
     def code_counts(self, paths: Paths) -> Counts:
+        kept = self._room >= 4 * self.total() and paths.depth <= 32
+
+        def count(bits: int, selection: Selection | None, codes: Integers) -> Integers:
+            return count_codes(codes, paths.depth, bits, selection)
+
         def counter(bits: int, selection: Selection | None) -> tuple[Integers, Integers]:
             prefixes = dense_prefixes(bits, selection)
             counts = np.zeros(len(prefixes), dtype=np.int64)
-            for part in self._each(
-                lambda part: count_codes(part.codes(paths), paths.depth, bits, selection)
-            ):
-                counts += part
+            if self._codes is not None and self._codes[0] is paths:
+                held = self._codes[1]
+                for more in map_stream(held, lambda c: count(bits, selection, c.astype(np.int64))):
+                    counts += more
+            else:
+                found: list[NDArray[np.uint32]] = []
+
+                def encode(part: MemoryEngine) -> tuple[Integers, NDArray[np.uint32] | None]:
+                    codes = part.codes(paths)
+                    return count(bits, selection, codes), codes.astype(np.uint32) if kept else None
+
+                for more, codes in self._each(encode):
+                    counts += more
+                    if codes is not None:
+                        found.append(codes)
+                if kept:
+                    self._codes = (paths, found)
             return prefixes[counts > 0], counts[counts > 0]
 
         return PrefixCounts(paths.depth, counter)
@@ -111,10 +152,12 @@ class StreamEngine:
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[Integers, Sums, Sums]:
+        self._codes = None
         n_bins, p = scaling.centre.shape
         columns = column_scaling(design)
+        kept = self._keeps_factors(columns)
 
-        def sums_of(part: MemoryEngine) -> tuple[int, Integers, Integers, Integers]:
+        def sums_of(part: MemoryEngine) -> tuple[Any, ...]:
             values, response, bins = part.located(design, partition)
             parts = list(aggregates.bin_parts(values, response, bins, scaling))
             f = part.factors(design, columns)
@@ -123,30 +166,58 @@ class StreamEngine:
                 _sum([count for count, _ in parts], (n_bins,)),
                 _sum([sums for _, sums in parts], (n_bins, p + 1)),
                 _sum(list(aggregates.moment_parts(f)), (len(f), len(f))),
+                f[1:].copy() if kept else None,
             )
 
         count = np.zeros(n_bins, dtype=np.int64)
         sums = aggregates.Accumulator((n_bins, p + 1))
         moments = aggregates.Accumulator((columns.size, columns.size))
-        for n, part_count, part_sums, part_moments in self._each(sums_of):
+        found = []
+        for n, part_count, part_sums, part_moments, f in self._each(sums_of):
             count += part_count
             sums.add(part_sums, n)
             moments.add(part_moments, n)
+            found.append(f)
         # Asked for next, as a rule: one pass serves both.
         self._moments = (design, moments.total())
+        if kept:
+            self._factors = (design, found)
         total = sums.total()
         return count, total[:, :p], total[:, p]
+
+    def _keeps_factors(self, scaling: ColumnScaling) -> bool:
+        """Whether scaled columns are kept beside the table; not if the records are."""
+        size = 4 * (scaling.size - 1) * self.total()
+        return self._held is None and size <= self._room
+
+    def _each_factors(
+        self,
+        design: Design,
+        scaling: ColumnScaling,
+        function: Callable[[Factors], T],
+    ) -> Iterator[tuple[int, T]]:
+        """``function(f)`` for every batch, and the number of its records."""
+
+        def apply(f: Factors) -> tuple[int, T]:
+            whole = np.empty((scaling.size, f.shape[1]), dtype=np.int32)
+            whole[0], whole[1:] = 2**FACTOR_BITS, f
+            return f.shape[1], function(whole)
+
+        if self._factors is not None and self._factors[0] is design:
+            yield from map_stream(self._factors[1], apply)
+        else:
+            yield from self._each(
+                lambda part: (part.total(), function(part.factors(design, scaling)))
+            )
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         if self._moments is not None and self._moments[0] is design:
             return self._moments[1].copy()
-        sums = aggregates.Accumulator((scaling.size, scaling.size))
-
-        def sums_of(part: MemoryEngine) -> tuple[int, Integers]:
-            f = part.factors(design, scaling)
-            return part.total(), _sum(list(aggregates.moment_parts(f)), (len(f), len(f)))
-
-        for n, more in self._each(sums_of):
+        shape = (scaling.size, scaling.size)
+        sums = aggregates.Accumulator(shape)
+        for n, more in self._each_factors(
+            design, scaling, lambda f: _sum(list(aggregates.moment_parts(f)), shape)
+        ):
             sums.add(more, n)
         return sums.total()
 
@@ -155,13 +226,12 @@ class StreamEngine:
     ) -> ScoreSums:
         shapes = score_shapes(request)
 
-        def sums_of(part: MemoryEngine) -> tuple[int, list[Integers]]:
-            groups = list(score_parts(part.factors(design, scaling), scaling, request))
-            sums = [_sum([group[i] for group in groups], shape) for i, shape in enumerate(shapes)]
-            return part.total(), sums
+        def sums_of(f: Factors) -> list[Integers]:
+            groups = list(score_parts(f, scaling, request))
+            return [_sum([group[i] for group in groups], shape) for i, shape in enumerate(shapes)]
 
         totals = [aggregates.Accumulator(shape) for shape in shapes]
-        for n, groups in self._each(sums_of):
+        for n, groups in self._each_factors(design, scaling, sums_of):
             for total, more in zip(totals, groups, strict=True):
                 total.add(more, n)
         return ScoreSums(*(total.total() for total in totals))

@@ -17,7 +17,7 @@ from dpbinagg.curator.engines import files
 from dpbinagg.domain import Categorical
 from dpbinagg.errors import DataError
 
-BATCH = 2**18
+BATCH = 2**17
 """Rows of one batch."""
 
 Batch = dict[str, NDArray[Any]]
@@ -76,11 +76,13 @@ class Table:
             frame = frame.collect()
         return {name: frame[name].to_numpy() for name in frame.columns}
 
-    def batches(self, prepare: Any) -> Iterator[Batch]:
-        """Batches of ``prepare(frame)``, whose columns are numbers without nulls."""
+    def batches(self, cleaner: Any) -> Iterator[Batch]:
+        """Batches of the columns that a `Cleaner` reads, as numbers."""
         if self.kind == "pyarrow":
-            return _arrow_table_batches(self.frame, prepare)
-        return _BATCHES[self.kind](prepare(self.frame).to_native())
+            return _arrow_table_batches(self.frame, cleaner.read)
+        if self.kind in ("polars", "duckdb"):
+            return _BATCHES[self.kind](cleaner.read(self.frame).to_native())
+        return _BATCHES[self.kind](cleaner.clean(self.frame).to_native())
 
 
 def _arrow_table_batches(frame: Any, prepare: Any) -> Iterator[Batch]:

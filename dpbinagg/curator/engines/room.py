@@ -1,0 +1,48 @@
+"""How much memory may be used to spare passes over a table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SHARE = 0.4
+"""Of the machine's memory."""
+SHARE_OF_LIMIT = 0.6
+"""Of a limit that was set for this process or its container."""
+UNKNOWN = 2**31
+
+
+def memory_room() -> int:
+    """Bytes that may be kept between passes."""
+    limits = [limit for limit in (_process_limit(), _container_limit()) if limit is not None]
+    room = SHARE * _physical()
+    if limits:
+        room = min(room, SHARE_OF_LIMIT * min(limits))
+    return int(room)
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN
+
+
+def _process_limit() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _container_limit() -> int | None:
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit() and int(text) < 2**60:
+            return int(text)
+    return None
