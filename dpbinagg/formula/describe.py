@@ -35,7 +35,8 @@ def describe(formula: str) -> tuple[str, list[Any]]:
         raise FormulaError(
             f"formula cannot be read: {error}; see the patsy documentation for the syntax"
         ) from None
-    except (RecursionError, MemoryError, ValueError, SyntaxError):
+    # Characters that patsy does not expect run into its own assertions.
+    except (RecursionError, MemoryError, ValueError, SyntaxError, AssertionError, LookupError):
         raise FormulaError("formula cannot be read; check brackets and operators") from None
     return _response_code(description.lhs_termlist), description.rhs_termlist
 

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,7 @@ def run_atheris(name: str, runs: int, seed: int) -> None:
     with atheris.instrument_imports(include=["dpbinagg"]):
         from fuzz_targets import TARGETS
     options = [f"-atheris_runs={runs}", f"-seed={seed}", "-max_len=300", "-timeout=60"]
+    options.append(f"-artifact_prefix={tempfile.gettempdir()}/")
     atheris.Setup([sys.argv[0], *options], guarded(TARGETS[name]))
     atheris.Fuzz()
 
