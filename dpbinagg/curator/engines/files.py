@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import glob
+import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +13,8 @@ from typing import Any
 from dpbinagg.errors import DataError
 
 PARQUET = (".parquet", ".pq", ".parq")
-CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".csv.zst")
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+DELIMITERS = ",;\t|"
 
 
 def connection() -> Any:
@@ -27,10 +31,45 @@ def open_path(path: str) -> tuple[Any, bool]:
     """A DuckDB relation over the files at `path`, and whether its columns are plain text."""
     pattern, text = _pattern(path)
     made = connection()
-    if not text:
-        return made.read_parquet(pattern, union_by_name=False), False
-    # Types guessed from values would be learnt from private records.
-    return made.read_csv(pattern, all_varchar=True, header=True), True
+    return (_read_csv(made, pattern), True) if text else (made.read_parquet(pattern), False)
+
+
+def _read_csv(made: Any, pattern: str) -> Any:
+    """A CSV file as text.
+
+    The first line, with the names, is public. Types, and a delimiter guessed
+    from values, would be learnt from records; lines that do not fit the header
+    are left out like other incomplete records.
+    """
+    names, delimiter = _header(pattern)
+    return made.read_csv(
+        pattern,
+        header=True,
+        auto_detect=False,
+        delimiter=delimiter,
+        quotechar='"',
+        escapechar='"',
+        columns=dict.fromkeys(names, "VARCHAR"),
+        ignore_errors=True,
+        null_padding=False,
+    )
+
+
+def _header(pattern: str) -> tuple[list[str], str]:
+    """Names and delimiter in the first line of the first file."""
+    found = sorted(glob.glob(pattern, recursive=True))
+    if not found:
+        raise DataError(f"data: no file matches {pattern!r}; check the path")
+    opened = gzip.open if found[0].endswith(".gz") else open
+    with opened(found[0], "rt", encoding="utf-8-sig", newline="") as file:
+        line = file.readline()
+    delimiter = max(DELIMITERS, key=line.count)
+    names = next(csv.reader([line], delimiter=delimiter), [])
+    if not names or len(set(names)) != len(names):
+        raise DataError(
+            f"data: the first line of {found[0]!r} must name the columns, each once; add a header"
+        )
+    return names, delimiter
 
 
 def as_numbers(relation: Any, names: Sequence[str]) -> Any:
@@ -38,7 +77,8 @@ def as_numbers(relation: Any, names: Sequence[str]) -> Any:
     columns = []
     for name in relation.columns:
         quoted = '"' + name.replace('"', '""') + '"'
-        cast = f"TRY_CAST({quoted} AS DOUBLE) AS {quoted}"
+        # A bare cast would be moved into the scan, where it fails on text.
+        cast = f"TRY_CAST(trim({quoted}) AS DOUBLE) AS {quoted}"
         columns.append(cast if name in names else quoted)
     return relation.project(", ".join(columns))
 

@@ -1,0 +1,124 @@
+"""Streams: what is kept in memory changes nothing; refusals name public facts only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables_for_engines import BOUNDS, FORMULA, arrow, duckdb_relation, frame, polars_lazy
+from test_engines import SCHEMA, aggregates_of, assert_same
+
+from dpbinagg import DataError, Domain, dp_ols
+from dpbinagg.curator.engines import frame as frame_engine
+from dpbinagg.curator.engines import open_engine, stream, tables
+from dpbinagg.formula import build_design
+
+pa = pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return frame()
+
+
+@pytest.mark.parametrize("room", [0, 20_000, 300_000])
+def test_what_is_kept_changes_nothing(
+    room: int, people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No room, room for codes only, room for scaled columns but not for records."""
+    monkeypatch.setattr(stream, "memory_room", lambda: room)
+    monkeypatch.setattr(tables, "BATCH", 500)
+    assert_same(aggregates_of(arrow(people)), aggregates_of(people))
+
+
+def test_sums_in_two_parts_are_the_same(
+    people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for tables so large that 64 bits might not hold a sum."""
+    monkeypatch.setattr(frame_engine, "FEW_RECORDS", 0)
+    found = aggregates_of(polars_lazy(people), frame_engine.FrameEngine)
+    assert_same(found, aggregates_of(people))
+
+
+def engine_for(data: Any, missing: str = "drop", **bounds: Any) -> Any:
+    domain = Domain({**BOUNDS, **SCHEMA, **bounds})
+    return open_engine(data, build_design(FORMULA, domain), missing)
+
+
+def test_a_column_that_is_missing(people: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="no column 'wild'"):
+        engine_for(arrow(people.drop(columns="wild")))
+
+
+def test_a_column_of_another_type(people: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="'hours' must be numeric, but its dtype is String"):
+        engine_for(arrow(people.assign(hours="forty")))
+    with pytest.raises(DataError, match="none of its declared levels can occur"):
+        engine_for(arrow(people), region=[1, 2])
+
+
+@pytest.mark.parametrize("make", [arrow, polars_lazy, duckdb_relation])
+def test_incomplete_records_are_told_on_request(make: Any, people: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="missing='raise'"):
+        engine_for(make(people), missing="raise")
+    complete = people.assign(age=30.0, hours=40.0, region="N", grade=1, member=True)
+    assert engine_for(make(complete), missing="raise").total() == len(people)
+
+
+def test_a_reader_can_be_read_once_only(people: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="RecordBatchReader"):
+        engine_for(arrow(people).to_reader())
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    for path, reason in (
+        (tmp_path / "none.parquet", "there is no file"),
+        (tmp_path, "holds no Parquet or CSV file"),
+    ):
+        with pytest.raises(DataError, match=reason):
+            dp_ols("y ~ x", path, mu=1)
+    (tmp_path / "table.xlsx").write_bytes(b"")
+    with pytest.raises(DataError, match="cannot tell the format"):
+        dp_ols("y ~ x", tmp_path / "table.xlsx", mu=1)
+
+
+def test_no_table_at_all() -> None:
+    with pytest.raises(DataError, match="data must be a table, got int"):
+        dp_ols("y ~ x", 3, mu=1)
+
+
+def test_errors_of_an_engine_are_not_quoted() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.connect().sql("SELECT 1.0 AS x, error('canary-4711')::DOUBLE AS y")
+    design = build_design("y ~ x", Domain({"x": (0, 1), "y": (0, 1)}))
+    with pytest.raises(DataError, match="the engine that holds the table failed") as caught:
+        open_engine(relation, design, "drop").total()
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_what_does_not_fit_a_csv_column_is_missing(delimiter: str, tmp_path: Path) -> None:
+    """Text in a numeric column, an undeclared level, an empty field, lines of another length."""
+    path = tmp_path / "people.csv"
+    text = 'x,y,g\n1,2,"a"\ntwo,3,b\n4,,a\n5,6,c\n7,8,b,9\n7\n 7 ,8,b\n'
+    path.write_text(text.replace(",", delimiter))
+    design = build_design("y ~ x + C(g)", Domain({"x": (0, 9), "y": (0, 9), "g": ["a", "b"]}))
+    assert open_engine(path, design, "drop").total() == 2
+
+
+def test_splines_and_numpy_functions_are_the_same_everywhere(people: pd.DataFrame) -> None:
+    formula = "np.log(wage) ~ np.exp(hours / 40) + np.tanh(wild) + bs(age, knots=[40], "
+    formula += "lower_bound=16, upper_bound=90)"
+    bounds = {**BOUNDS, "wage": (1, 400), "wild": (-8, 8)}
+
+    def released(data: Any) -> Any:
+        return dp_ols(formula, data, mu=3, bounds=bounds, rng=1).params.to_numpy()
+
+    expected = released(people)
+    for make in (arrow, polars_lazy, duckdb_relation):
+        np.testing.assert_array_equal(released(make(people)), expected)
