@@ -38,6 +38,9 @@ __all__ = ["SCHEDULE", "Round", "State", "plan_round", "round_mus", "start", "up
 
 LEAST_GAIN = 1.0
 """Sum of squares, in error variances, that a direction must be able to explain to be kept."""
+LEVERAGE_SHIFT = 0.1
+CEILING = 3.0
+"""The residuals after a step are at most so much larger, in mean square, than before it."""
 ROOT_SHIFT = 0.02
 """Variance, relative to sampling, by which rounds that weigh records differently may differ."""
 
@@ -68,7 +71,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
         done=state.done + 1,
     )
     rest = sd**2 - moved - state.prediction2
-    state = replace(state, scale=max(rest, LEAST_SCALE * sd**2))
+    state = replace(state, scale=max(rest, LEAST_SCALE * sd**2), ceiling=CEILING * sd**2)
     if not final:
         state = _drop_weak(state)
     if rounds_left(state) > 1:
@@ -124,7 +127,9 @@ def _learn_gram(
     state: State, request: ScoreRequest, noisy: NoisyScores, scales: NoisyScores
 ) -> State:
     """Weigh the new matrix against the old one, entry by entry, and keep it positive."""
-    gram, variance = state.gram, state.gram_variance
+    leverage = request.radius**2 / state.mean_leverage
+    gram = state.gram
+    variance = state.gram_variance + _other_weights(state, leverage)
     if request.weights.hessian:
         new = scales.hessian**2
         gain = variance / np.maximum(variance + new, np.finfo(float).tiny)
@@ -138,15 +143,26 @@ def _learn_gram(
         old = np.zeros_like(noisy.norms) if norms is None else norms
         weight = 1.0 if norms is None else norms_variance / (norms_variance + fresh)
         norms, norms_variance = old + weight * (noisy.norms - old), weight * fresh
-    mean_leverage = float(np.trace(state.gram)) / state.nobs
     return replace(
         state,
         gram=gram,
         gram_variance=variance,
         norms=norms,
         norms_variance=norms_variance,
-        leverage=request.radius**2 / mean_leverage,
+        leverage=leverage,
     )
+
+
+def _other_weights(state: State, leverage: float) -> Array:
+    """Variance of the old matrix as an estimate of the new one, with another leverage bound.
+
+    Relative standard deviation LEVERAGE_SHIFT for each factor of e on the diagonal, half of it
+    elsewhere.
+    """
+    ratio = abs(math.log(max(leverage, 1e-9) / max(state.leverage, 1e-9)))
+    sd = min(LEVERAGE_SHIFT * max(ratio - 0.1, 0.0), 0.15) * state.nobs
+    size = state.theta.size
+    return np.asarray((sd / 2.0) ** 2 * (np.ones((size, size)) + 3.0 * np.eye(size)))
 
 
 def _learn_tails(

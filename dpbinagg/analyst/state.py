@@ -35,7 +35,8 @@ class State:
     error in whitened coordinates (those of ``whitening'^-1 theta``) and ``prior`` what it was
     at first; ``gram`` estimates ``sum omega w w'``, its entries with ``gram_variance``.
     Directions that do not stand out are dropped on the way: ``unknown`` is what the prior
-    says of them, in the design's coefficients.
+    says of them, in the design's coefficients.  ``ceiling`` is the mean square of the residuals
+    before the last step.
     """
 
     origin: Array
@@ -56,6 +57,7 @@ class State:
     noise: Array
     prior: Array
     scale: float
+    ceiling: float
     done: int = 0
     leverage: float = FIRST_LEVERAGE
     norms: Array | None = None
@@ -102,8 +104,8 @@ class State:
 
     @property
     def residual_sd(self) -> float:
-        """Expected standard deviation of the residuals at the current estimate."""
-        return math.sqrt(self.scale + self.prediction2)
+        """Expected standard deviation of the residuals, at most that before the last step."""
+        return math.sqrt(min(self.scale + self.prediction2, self.ceiling))
 
 
 def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> State:
@@ -153,6 +155,7 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
         noise=noise,
         prior=prior,
         scale=scale,
+        ceiling=total,
     )
     return whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
 
