@@ -109,6 +109,8 @@ def public_rows(domain: Domain, n: int, rng: np.random.Generator) -> Rows:
 def carriers(design: Design) -> list[Carrier]:
     """A `Continuous` or `Discrete` for every raw variable of the right side."""
     domain = design.domain.subset(design.variables)
+    if not design.variables:
+        return []
     rng = np.random.default_rng(0)
     points = public_rows(domain, POINTS, rng)
     reference = design.columns(points)

@@ -84,9 +84,17 @@ class Spreader:
             rows[carrier.name] = self._settle(carrier, values, bin_of, exact_means)
         return {name: rows[name] for name in self.release.design.variables}
 
-    def positions(self, rows: Rows) -> Array:
+    def possible(self) -> NDArray[np.bool_]:
+        """Bins in which the design is defined, (K,): ``C(x, levels=...)`` may leave values out."""
+        possible = np.ones(len(self.boxes), dtype=bool)
+        for carrier in self.carried:
+            if isinstance(carrier, Discrete):
+                possible &= carrier.members(self.boxes).any(axis=1)
+        return possible
+
+    def positions(self, rows: Rows, n: int) -> Array:
         """Where rows lie: numbers in shares of their range, categories as dummies, (n, d)."""
-        parts = []
+        parts = [np.zeros((n, 0))]
         for name, variable in self.release.partition.domain.items():
             if isinstance(variable, Numeric):
                 width = variable.upper - variable.lower
@@ -116,7 +124,7 @@ class Spreader:
 
     def centres(self) -> Array:
         """Where the middles of the boxes lie, in the coordinates of `positions`, (K, d)."""
-        parts = []
+        parts = [np.zeros((len(self.boxes), 0))]
         for name, variable in self.release.partition.domain.items():
             if isinstance(variable, Numeric):
                 middle = (self.boxes.lower[name] + self.boxes.upper[name])[:, None] / 2.0

@@ -12,16 +12,17 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from dpbinagg.analyst.types import Array, Bins
 
-WIDTHS = (0.2, 0.4, 0.8, 1.6)
+WIDTHS = (0.25, 0.6, 1.4)
 """Widths of the kernel that are tried, in root mean square distances between bins."""
 
 SHARES = (0.1, 0.3, 1.0)
 """Variances of either part that are tried, in variances of the mean residuals."""
 
-MAX_BINS = 400
+MAX_BINS = 300
 """With more bins, those with the least noise are used."""
 
 
@@ -125,6 +126,6 @@ def _likelihood(cov: Array, values: Array) -> tuple[float, Array]:
         root = np.linalg.cholesky(cov)
     except np.linalg.LinAlgError:
         return -np.inf, np.zeros_like(values)
-    half = np.linalg.solve(root, values)
+    half = solve_triangular(root, values, lower=True)
     value = -0.5 * float(half @ half) - float(np.sum(np.log(np.diag(root))))
-    return value, np.linalg.solve(root.T, half)
+    return value, solve_triangular(root, half, lower=True, trans="T")

@@ -138,7 +138,7 @@ class _Maker:
         rows = self.spreader.draw(bin_of, rng, exact_means=self.kind == "bounded")
         if self.kind == "calibrated":
             rows, bin_of = self._full_rank(rows, bin_of, rng)
-        columns = self.model.columns(rows)
+        columns = self._columns(self.model, rows, len(bin_of))
         misfit = self._misfit(rows, columns, bin_of)
         if self.kind == "calibrated":
             error = errors(misfit, self.estimate.scale, rng)
@@ -150,13 +150,14 @@ class _Maker:
 
     def weights(self) -> Array:
         """Share of rows of every bin: the noisy counts that stand out of the noise."""
-        bins = self.spreader.bins
+        bins, possible = self.spreader.bins, self.spreader.possible()
         if bins is None:
-            return _volumes(self.release)
-        kept = bins.counts > STANDS_OUT * bins.sd_count
+            return np.where(possible, _volumes(self.release), 0.0)
+        counts = np.where(possible, bins.counts, -np.inf)
+        kept = counts > STANDS_OUT * bins.sd_count
         if not kept.any():
-            kept = bins.counts >= bins.counts.max()
-        return np.where(kept, np.maximum(bins.counts, 0.0), 0.0)
+            kept = counts >= counts.max()
+        return np.where(kept, np.maximum(counts, 1e-9), 0.0)
 
     def _released_params(self) -> Array:
         """The coefficients on the columns of the release."""
@@ -169,10 +170,11 @@ class _Maker:
         bins = self.spreader.bins
         if bins is None:
             return np.zeros(len(bin_of))
-        means = self.spreader.mean_columns(self.release.design.columns(rows), bin_of)
+        released = self._columns(self.release.design, rows, len(bin_of))
+        means = self.spreader.mean_columns(released, bin_of)
         values, noise = mean_residuals(bins, self.released_params, self.estimate.scale, *means)
         surface = residual_surface(values, noise, self.spreader.centres())
-        misfit = surface.at(self.spreader.positions(rows), bin_of)
+        misfit = surface.at(self.spreader.positions(rows, len(bin_of)), bin_of)
         if not misfit.any():
             return misfit
         basis, _ = orthonormal_basis(columns)
@@ -185,14 +187,15 @@ class _Maker:
 
         A rare level may have no row. The replacements are spread over the domain.
         """
-        domain = self.release.domain.subset(self.release.design.variables)
-        points = public_rows(domain, max(400, 8 * len(self.estimate.params)), rng)
+        if not self.release.design.variables:
+            return rows, bin_of
+        points = self._public_rows(max(400, 8 * len(self.estimate.params)), rng)
         wanted = orthonormal_basis(self.model.columns(points))[1]
         n, replaced = len(bin_of), 0
         while orthonormal_basis(self.model.columns(rows), CONDITION)[1] < wanted and replaced < n:
             step = min(max(replaced, len(self.estimate.params)), n - replaced)
             where = rng.choice(n, step, replace=False)
-            fresh = public_rows(domain, step, rng)
+            fresh = self._public_rows(step, rng)
             rows = {name: values.copy() for name, values in rows.items()}
             for name, values in fresh.items():
                 rows[name][where] = values
@@ -200,6 +203,24 @@ class _Maker:
             bin_of[where] = self.release.partition.locate(fresh)
             replaced += step
         return rows, bin_of
+
+    def _public_rows(self, n: int, rng: np.random.Generator) -> Rows:
+        """Rows spread over the domain wherever the design is defined."""
+        domain = self.release.domain.subset(self.release.design.variables)
+        for factor in (1, 10, 100, 1000):
+            rows = public_rows(domain, factor * n, rng)
+            defined = np.isfinite(self.release.design.columns(rows)).all(axis=1)
+            if defined.sum() >= n:
+                break
+        kept = np.resize(np.flatnonzero(defined), n)
+        return {name: values[kept] for name, values in rows.items()}
+
+    def _columns(self, design: Design, rows: Rows, n: int) -> Array:
+        """Design columns of rows, of which a formula without variables has none."""
+        if rows:
+            return design.columns(rows)
+        names = self.release.design.response_variables
+        return design.columns({name: np.zeros(n) for name in names})
 
     def _inside(self, mean: Array, bin_of: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """Responses inside their bounds; whole numbers where the response is one."""

@@ -194,6 +194,48 @@ def test_responses_are_raw_where_the_transform_can_be_undone(formula, name):
         assert "wage" in result.synthesize(kind="predictive", rng=1)
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "wage ~ 1",
+        "wage ~ 0 + educ",
+        "wage ~ C(educ)",
+        "wage ~ C(educ, levels=[8, 12, 16]) + exper",
+        "wage ~ C(region, Sum) * exper",
+        "wage ~ region:union",
+        "I(100 - wage) ~ Q('exper')",
+        "np.log(wage) ~ bs(exper, knots=(20,), degree=2, lower_bound=0, upper_bound=40)",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::dpbinagg.errors.IdentificationWarning")
+def test_formulas_of_all_sorts(formula):
+    result = dp_ols(formula, wages(1500), mu=1, bounds=BOUNDS, rng=3)
+    table = result.synthesize(rng=1)
+    fit = smf.ols(table.attrs["formula"], table).fit()
+    np.testing.assert_allclose(fit.params, result.params, atol=1e-8)
+    for kind in ("predictive", "bounded"):
+        assert result.synthesize(kind=kind, size=50, rng=1).notna().all(axis=None)
+    rows = result.synthesize(kind="binagg", bin_id=True, rng=1)
+    steward = result.release.ols(estimator="corrected")
+    again = refit(formula, rows, result.release)
+    np.testing.assert_allclose(again.params, steward.params, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(again.bse, steward.bse, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dpbinagg.errors.IdentificationWarning")
+def test_smaller_models_are_calibrated_too(res):
+    formula = "np.log(wage) ~ educ + union"
+    small = res.release.ols(formula)
+    table = small.synthesize(rng=1)
+    fit = smf.ols(formula, table).fit()
+    np.testing.assert_allclose(fit.params, small.params, atol=1e-8)
+    rows = res.synthesize(kind="binagg", bin_id=True, rng=1)
+    again = refit(formula, rows, res.release)
+    steward = res.release.ols(formula, estimator="corrected")
+    np.testing.assert_allclose(again.params, steward.params, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(again.bse, steward.bse, rtol=1e-9, atol=1e-9)
+
+
 def test_a_level_without_rows_does_not_spoil_the_design():
     data = wages(600)
     data["region"] = pd.Categorical(["N"] * 599 + ["S"], categories=REGIONS)
