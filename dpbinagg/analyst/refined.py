@@ -13,7 +13,7 @@ from dpbinagg.analyst.types import Array, Estimate
 LEAST_LEARNT = 0.25
 """Share of the prior variance that may be left in a direction that counts as identified."""
 
-BIAS_SHARE = 1.0
+BIAS_SHARE = 1.3
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
 
 
