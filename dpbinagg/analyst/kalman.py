@@ -72,6 +72,17 @@ def doubt(gram: Array, variance: Array) -> Array:
     return np.asarray((vectors * (values * ratio)) @ vectors.T)
 
 
+def _solve(matrix: Array, right: Array) -> Array:
+    """``matrix^-1 right``; the least-squares solution where rounding makes it singular.
+
+    A release is under way when this is called: it must not fail.
+    """
+    try:
+        return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrix, hermitian=True) @ right, dtype=np.float64)
+
+
 def update(
     prior: Array, gram: Array, gram_variance: Array, score: Array, score_cov: Array
 ) -> tuple[Array, Array]:
@@ -91,7 +102,7 @@ def update(
     for _ in range(SWEEPS):
         noise = score_cov + matrix_noise(gram_variance, second) + hidden @ second @ hidden
         middle = symmetric(gram @ prior @ gram.T + noise)
-        gain = np.linalg.solve(middle, gram @ prior).T
+        gain = _solve(middle, gram @ prior).T
         eta = gain @ score
         left = np.eye(size) - gain @ gram
         posterior = symmetric(left @ prior @ left.T + gain @ noise @ gain.T)

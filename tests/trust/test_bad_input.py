@@ -660,6 +660,15 @@ def test_sums_beyond_64_bits() -> None:
     assert made.statistics["dev_y"].max() == pytest.approx(2 * n, abs=0.1)
 
 
+@pytest.mark.parametrize("partition", ["grid", "privtree"])
+@pytest.mark.parametrize("mu", [1.0, 1e3, 1e6])
+def test_a_table_without_variation(mu: float, partition: str) -> None:
+    """With next to no noise, every matrix of this table is singular."""
+    n = 2**14
+    frame = pd.DataFrame({"x1": np.ones(n), "y": np.full(n, 2.0)})
+    check(OK, lambda: release(frame, "y ~ x1", mu=mu, partition=partition))
+
+
 @pytest.mark.parametrize("missing", ["drop", "raise"])
 def test_missing_raise_tells_only_that_something_is_missing(missing: str) -> None:
     frame = put("x1", math.nan)(table())

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Budget, Ledger, Release, dp_ols, dp_release
+from dpbinagg import Budget, Ledger, Release, dp_ols, dp_release, show_progress
 from dpbinagg.audit.content import content
 from dpbinagg.errors import DPBinAggError
 
@@ -126,7 +126,10 @@ def arguments(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_release(name: str, outside: Path) -> None:
-    release = dp_release("y ~ x + C(g)", table(), **arguments(name))
+    shown = io.StringIO()
+    with show_progress(shown):
+        release = dp_release("y ~ x + C(g)", table(), **arguments(name))
+    assert_clean("progress", shown.getvalue())
     assert_object_clean("release", release)
     assert_clean("pickle", pickle.dumps(release))
     assert_clean("repr", repr(release))

@@ -20,7 +20,7 @@ LAYERS = (
     ("errors",),
     ("accounting", "domain", "gdp"),
     ("boxes", "paths", "prefixes", "formula", "partition"),
-    ("scaling", "privacy", "rounds"),
+    ("scaling", "privacy", "rounds", "progress"),
     ("release", "release_files", "files"),
     ("curator", "analyst"),
     ("report",),
