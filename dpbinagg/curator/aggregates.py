@@ -60,6 +60,17 @@ def unit_contributions(
     return scaled
 
 
+def put_contributions(
+    columns: Floats, response: Floats, bins: Integers, scaling: BinScaling, out: Integers
+) -> None:
+    """Write contributions in units of ``2^-GRID_BITS``, a row for each record."""
+    scaled = unit_contributions(columns, response, bins, scaling)
+    scaled *= 2.0**GRID_BITS
+    for column, row in zip(out.T, scaled, strict=True):
+        # The cast cuts toward zero: it never lengthens a contribution.
+        column[:] = row
+
+
 def bin_parts(
     columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
 ) -> Iterator[tuple[Integers, Integers]]:
@@ -72,12 +83,8 @@ def bin_parts(
     def block_sums(block: slice) -> tuple[Integers, Integers]:
         whole = np.empty((block.stop - block.start, p + 1), dtype=np.int64)
         for rows in chunks(block.stop, start=block.start):
-            scaled = unit_contributions(columns[rows], response[rows], bins[rows], scaling)
-            scaled *= 2.0**GRID_BITS
             part = whole[rows.start - block.start : rows.stop - block.start]
-            for column, row in zip(part.T, scaled, strict=True):
-                # The cast cuts toward zero: it never lengthens a contribution.
-                column[:] = row
+            put_contributions(columns[rows], response[rows], bins[rows], scaling, part)
         return np.bincount(bins[block], minlength=n_bins), sums_by_bin(whole, bins[block], n_bins)
 
     return map_blocks(len(bins), block_sums)
@@ -138,11 +145,10 @@ class Accumulator:
 
 
 def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
-    """f = (1, z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``, (m, n)."""
+    """(z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``, (m - 1, n)."""
     one = 2.0**FACTOR_BITS
-    f = np.empty((scaling.size, len(response)))
-    f[0] = one
-    for row, j in zip(f[1:], (*scaling.varying, -1), strict=True):
+    f = np.empty((scaling.size - 1, len(response)))
+    for row, j in zip(f, (*scaling.varying, -1), strict=True):
         values, centre, scale = (
             (response, scaling.centre_y, scaling.scale_y)
             if j < 0
@@ -156,27 +162,38 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
     return f
 
 
-def moment_parts(f: Factors) -> Iterator[Integers]:
+def with_constant(factors: Factors) -> Iterator[Floats]:
+    """f = (1, z*, y*) of one chunk of records after another, (m, rows)."""
+    size, n = factors.shape
+    buffer = np.empty((size + 1, min(n, CHUNK)))
+    buffer[0] = 2.0**FACTOR_BITS
+    for rows in chunks(n):
+        f = buffer[:, : rows.stop - rows.start]
+        f[1:] = factors[:, rows]
+        yield f
+
+
+def moment_parts(factors: Factors) -> Iterator[Integers]:
     """``sum f f'`` of one block of records after another.
 
     Products of whole factors are whole; chunks short enough for all partial
     sums to stay below 2^53 are multiplied in double precision without error.
     """
-    size, n = f.shape
+    size, n = len(factors) + 1, factors.shape[1]
 
     def block_sums(block: slice) -> Integers:
         part = np.zeros((size, size), dtype=np.int64)
-        for rows in chunks(block.stop, start=block.start):
-            some = f[:, rows].astype(np.float64, copy=False)
-            part += (some @ some.T).astype(np.int64)
+        for f in with_constant(factors[:, block]):
+            part += (f @ f.T).astype(np.int64)
         return part
 
     return map_blocks(n, block_sums)
 
 
-def moment_sums(f: Factors) -> NDArray[np.object_]:
+def moment_sums(factors: Factors) -> NDArray[np.object_]:
     """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact."""
-    sums = Accumulator((len(f), len(f)))
-    for part in moment_parts(f):
+    size = len(factors) + 1
+    sums = Accumulator((size, size))
+    for part in moment_parts(factors):
         sums.add(part, BLOCK)
     return sums.total()

@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.aggregates import Accumulator, Factors
-from dpbinagg.curator.blocks import BLOCK, chunks, map_blocks
+from dpbinagg.curator.aggregates import Accumulator, Factors, with_constant
+from dpbinagg.curator.blocks import BLOCK, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import ColumnScaling
@@ -115,21 +115,21 @@ def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
 
 
 def score_parts(
-    f: Factors, scaling: ColumnScaling, request: ScoreRequest
+    factors: Factors, scaling: ColumnScaling, request: ScoreRequest
 ) -> Iterator[list[Integers]]:
     """Sums of all groups of a round, of one block of records after another.
 
     Parameters
     ----------
-    f : (m, n) array of whole numbers
+    factors : (m - 1, n) array of whole numbers
         See `aggregates.factors`.
     """
     weights = request.weights
 
     def block_sums(block: slice) -> list[Integers]:
         sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
-        for rows in chunks(block.stop, start=block.start):
-            part = score_factors(f[:, rows].astype(np.float64, copy=False), scaling, request)
+        for f in with_constant(factors[:, block]):
+            part = score_factors(f, scaling, request)
             sums[0] += (part.direction @ part.residual).astype(np.int64)
             if weights.hessian:
                 sums[1] += (part.direction @ part.direction.T).astype(np.int64)
@@ -143,13 +143,13 @@ def score_parts(
                 sums[5] += norm_counts(part.norm2, request.norm_edges)
         return sums
 
-    return map_blocks(f.shape[1], block_sums)
+    return map_blocks(factors.shape[1], block_sums)
 
 
-def score_sums(f: Factors, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
+def score_sums(factors: Factors, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
     """Sums of all groups of a round over the records."""
     totals = [Accumulator(shape) for shape in score_shapes(request)]
-    for sums in score_parts(f, scaling, request):
+    for sums in score_parts(factors, scaling, request):
         for total, part in zip(totals, sums, strict=True):
             total.add(part, BLOCK)
     return ScoreSums(*(total.total() for total in totals))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbinagg.curator import scores
-from dpbinagg.curator.aggregates import factors
+from dpbinagg.curator.aggregates import factors, with_constant
 from dpbinagg.rounds import GroupWeights, ScoreRequest
 from dpbinagg.scaling import ColumnScaling
 
@@ -71,6 +71,7 @@ def test_no_record_contributes_more_than_the_sensitivity(seed, p, clip, radius):
     request = make_request(p + 1, p + 2, rng, clip, radius)
     scaling = make_scaling(p)
     f = factors(columns, response, scaling)
+    (f,) = with_constant(f)
     part = scores.score_factors(f, scaling, request)
     a, b = part.direction.T, part.spread.T
     weights = request.weights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,10 +76,10 @@ class MemoryEngine:
         return values
 
     def factors(self, design: Design, scaling: ColumnScaling) -> Factors:
-        """Scaled columns and response in whole numbers, (m, n)."""
+        """Scaled columns and response in whole numbers, (m - 1, n)."""
         columns, response = self._evaluate(design)
         if self._scaled is None or self._scaled[0] is not design:
-            f = np.empty((scaling.size, len(response)), dtype=np.int32)
+            f = np.empty((scaling.size - 1, len(response)), dtype=np.int32)
 
             def scale(block: slice) -> None:
                 for rows in chunks(block.stop, start=block.start):
@@ -143,6 +143,20 @@ class MemoryEngine:
         columns, response = self._evaluate(design)
         bins = self._locate(partition)
         return columns, response, bins if self._complete is None else bins[self._complete]
+
+    def located_chunks(
+        self, design: Design, partition: Partition
+    ) -> Iterator[tuple[Floats, Floats, Integers]]:
+        """As `located`, for one chunk of records after another, none of them kept."""
+        for rows in chunks(self.total()):
+            part = self._rows(rows)
+            columns, response = design.columns(part), design.response(part)
+            bins = partition.locate(part)
+            missing = np.isnan(columns[:, 0]) | np.isnan(response)
+            if missing.any():
+                complete = ~missing
+                columns, response, bins = columns[complete], response[complete], bins[complete]
+            yield columns, response, bins
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         return aggregates.moment_sums(self.factors(design, scaling))

@@ -21,7 +21,6 @@ from dpbinagg.curator.engines.counts import (
 from dpbinagg.curator.engines.memory import Factors, MemoryEngine
 from dpbinagg.curator.engines.room import memory_room
 from dpbinagg.curator.engines.tables import Table
-from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
 from dpbinagg.errors import DataError
@@ -158,15 +157,23 @@ class StreamEngine:
         kept = self._keeps_factors(columns)
 
         def sums_of(part: MemoryEngine) -> tuple[Any, ...]:
-            values, response, bins = part.located(design, partition)
-            parts = list(aggregates.bin_parts(values, response, bins, scaling))
-            f = part.factors(design, columns)
+            n = part.total()
+            whole = np.empty((n, p + 1), dtype=np.int64)
+            f = np.empty((columns.size - 1, n), dtype=np.int32)
+            bins = np.empty(n, dtype=np.int64)
+            stop = 0
+            for values, response, its_bins in part.located_chunks(design, partition):
+                rows = slice(stop, stop := stop + len(response))
+                bins[rows] = its_bins
+                aggregates.put_contributions(values, response, its_bins, scaling, whole[rows])
+                f[:, rows] = aggregates.factors(values, response, columns)
+            bins, f = bins[:stop], f[:, :stop]
             return (
-                part.total(),
-                _sum([count for count, _ in parts], (n_bins,)),
-                _sum([sums for _, sums in parts], (n_bins, p + 1)),
-                _sum(list(aggregates.moment_parts(f)), (len(f), len(f))),
-                f[1:].copy() if kept else None,
+                n,
+                np.bincount(bins, minlength=n_bins),
+                aggregates.sums_by_bin(whole[:stop], bins, n_bins),
+                _sum(list(aggregates.moment_parts(f)), (columns.size, columns.size)),
+                f if kept else None,
             )
 
         count = np.zeros(n_bins, dtype=np.int64)
@@ -197,14 +204,8 @@ class StreamEngine:
         function: Callable[[Factors], T],
     ) -> Iterator[tuple[int, T]]:
         """``function(f)`` for every batch, and the number of its records."""
-
-        def apply(f: Factors) -> tuple[int, T]:
-            whole = np.empty((scaling.size, f.shape[1]), dtype=np.int32)
-            whole[0], whole[1:] = 2**FACTOR_BITS, f
-            return f.shape[1], function(whole)
-
         if self._factors is not None and self._factors[0] is design:
-            yield from map_stream(self._factors[1], apply)
+            yield from map_stream(self._factors[1], lambda f: (f.shape[1], function(f)))
         else:
             yield from self._each(
                 lambda part: (part.total(), function(part.factors(design, scaling)))
