@@ -93,8 +93,7 @@ class IntervalAxis:
             below = np.where(undecided & ~reached, middle, below)
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:
-        boxes.lower[name] = self.edges(start)
-        boxes.upper[name] = self.edges(stop)
+        boxes.lower[name], boxes.upper[name] = np.split(self.edges(np.append(start, stop)), 2)
 
 
 @dataclass(frozen=True)
