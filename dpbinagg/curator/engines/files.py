@@ -6,7 +6,9 @@ import csv
 import glob
 import gzip
 import os
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,15 @@ def open_path(path: str) -> tuple[Any, bool]:
     """A DuckDB relation over the files at `path`, and whether its columns are plain text."""
     pattern, text = _pattern(path)
     made = connection()
-    return (_read_csv(made, pattern), True) if text else (made.read_parquet(pattern), False)
+    if text:
+        return _read_csv(made, pattern), True
+    relation = None
+    # Raised outside the except block: the original message may quote what it read.
+    with suppress(Exception):
+        relation = made.read_parquet(pattern)
+    if relation is None:
+        raise DataError(f"data: {path!r} cannot be read as Parquet; is it damaged?")
+    return relation, False
 
 
 def _read_csv(made: Any, pattern: str) -> Any:
@@ -60,9 +70,7 @@ def _header(pattern: str) -> tuple[list[str], str]:
     found = sorted(glob.glob(pattern, recursive=True))
     if not found:
         raise DataError(f"data: no file matches {pattern!r}; check the path")
-    opened = gzip.open if found[0].endswith(".gz") else open
-    with opened(found[0], "rt", encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
+    line = _first_line(found[0])
     delimiter = max(DELIMITERS, key=line.count)
     names = next(csv.reader([line], delimiter=delimiter), [])
     if not names or len(set(names)) != len(names):
@@ -70,6 +78,20 @@ def _header(pattern: str) -> tuple[list[str], str]:
             f"data: the first line of {found[0]!r} must name the columns, each once; add a header"
         )
     return names, delimiter
+
+
+def _first_line(path: str) -> str:
+    """The first line alone: what follows it are records, also in an error of the decoder."""
+    opened = gzip.open if path.endswith(".gz") else open
+    line = None
+    with suppress(OSError, EOFError, UnicodeDecodeError, zlib.error), opened(path, "rb") as file:
+        line = file.readline().decode("utf-8-sig")
+    if line is None:
+        raise DataError(
+            f"data: the first line of {path!r} cannot be read as UTF-8 text; save the file as "
+            "UTF-8, or as Parquet"
+        )
+    return line.rstrip("\r\n")
 
 
 def as_numbers(relation: Any, names: Sequence[str]) -> Any:
