@@ -9,6 +9,7 @@ standard output, saved folders and temporary files.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import logging
@@ -28,7 +29,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Budget, Ledger, Release, dp_ols, dp_release, show_progress
+from dpbinagg import Budget, Domain, Ledger, Release, dp_ols, dp_release, show_progress
 from dpbinagg.audit.content import content
 from dpbinagg.errors import DPBinAggError
 
@@ -144,12 +145,36 @@ def test_results(name: str, outside: Path) -> None:
     assert_clean("repr", repr(results))
     assert_object_clean("results", results)
     assert_clean("pickle", pickle.dumps(results))
+    assert_clean("markdown", results.to_markdown() + results.tidy().to_csv())
+    assert_clean("comparison", str(results.compare()) + results.glance().to_csv())
+    results.report(outside / "report.html")
     synthetic = results.synthesize(rng=1)
     assert_clean("synthetic", synthetic.to_csv())
     assert not set(np.ravel(synthetic.select_dtypes("number").to_numpy())) & set(NUMBERS)
     assert not np.isin(table()["x"].to_numpy(), synthetic["x"].to_numpy()).any()
     for attribute in ("model", "release"):
         assert_object_clean(attribute, getattr(results, attribute))
+
+
+COMMANDS: dict[str, list[str]] = {
+    "fit": ["fit", "y ~ x + C(g)", "table.csv", "--out", "folder", "--rng", "1"],
+    "fit with progress": ["fit", "y ~ x", "table.csv", "--progress", "--rng", "1"],
+    "missing raises": ["fit", "y ~ x + C(g)", "table.csv", "--missing", "raise"],
+    "no such column": ["fit", "y ~ nosuch", "table.csv"],
+    "undefined": ["fit", "y ~ np.log(x)", "table.csv"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_line(name: str, outside: Path) -> None:
+    """In a folder of its own, where the private table is deleted before the search."""
+    from dpbinagg.cli import main
+
+    table().to_csv("table.csv", index=False)
+    Domain(BOUNDS).to_csv("codebook.csv")
+    with contextlib.suppress(SystemExit):
+        main([*COMMANDS[name], "--mu", "1", "--bounds", "codebook.csv"])
+    Path("table.csv").unlink()
 
 
 def test_size_does_not_tell_the_number_of_records(outside: Path) -> None:
