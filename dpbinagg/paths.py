@@ -55,6 +55,7 @@ class IntervalAxis:
     lower: float
     upper: float
     n_cells: int
+    integer: bool = False
 
     @property
     def scale(self) -> float:
@@ -93,7 +94,12 @@ class IntervalAxis:
             below = np.where(undecided & ~reached, middle, below)
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:
-        boxes.lower[name], boxes.upper[name] = np.split(self.edges(np.append(start, stop)), 2)
+        lower, upper = np.split(self.edges(np.append(start, stop)), 2)
+        if self.integer:
+            # Boxes of whole numbers hold both ends; a cell may hold none.
+            lower = np.ceil(lower)
+            upper = np.maximum(np.where(stop >= self.n_cells, upper, np.ceil(upper) - 1.0), lower)
+        boxes.lower[name], boxes.upper[name] = lower, upper
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ class ListAxis:
 def equal_axis(variable: Numeric | Categorical, n_cells: int) -> Axis:
     """Cut one variable into `n_cells` cells (fewer where it has fewer values)."""
     if isinstance(variable, Numeric) and not _is_list(variable):
-        return IntervalAxis(variable.lower, variable.upper, n_cells)
+        return IntervalAxis(variable.lower, variable.upper, n_cells, variable.integer)
     length = _list_length(variable)
     n_cells = min(n_cells, length)
     starts = tuple(-(-index * length // n_cells) for index in range(n_cells))
@@ -223,7 +229,7 @@ class _Halving:
 
 def _halving(variable: Numeric | Categorical, depth: int) -> _Halving:
     if isinstance(variable, Numeric) and not _is_list(variable):
-        axis = IntervalAxis(variable.lower, variable.upper, 2**depth)
+        axis = IntervalAxis(variable.lower, variable.upper, 2**depth, variable.integer)
         return _Halving(axis, np.empty(0, dtype=np.int64), 0, None, depth)
     length = _list_length(variable)
     first = variable.lower if isinstance(variable, Numeric) else None

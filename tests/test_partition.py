@@ -9,6 +9,7 @@ from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import CodeCounts, privtree
 from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DomainError
+from dpbinagg.formula import build_design
 from dpbinagg.partition import Partition
 from dpbinagg.paths import IntervalAxis, Paths
 
@@ -25,7 +26,8 @@ def domains(draw):
             spec[f"x{index}"] = (low, low + draw(st.floats(1e-3, 1e6)))
         elif kind == "integer":
             low = draw(st.integers(-50, 50))
-            spec[f"x{index}"] = range(low, low + draw(st.integers(2, 40)))
+            many = st.integers(2, 40) | st.integers(1000, 10**6)
+            spec[f"x{index}"] = range(low, low + draw(many))
         else:
             spec[f"x{index}"] = [f"level {i}" for i in range(draw(st.integers(1, 9)))]
     return Domain(spec)
@@ -75,6 +77,12 @@ def assert_covers_once(domain, partition, seed=0):
     located = partition.locate(records)
     assert (inside.sum(axis=1) == 1).all()
     assert (inside.argmax(axis=1) == located).all()
+    # What the design says of a box holds for the records in it: nothing is cut there.
+    design = build_design("y ~ " + " + ".join(domain), Domain({**domain, "y": (0, 1)}))
+    lower, upper = design.column_bounds(partition.boxes)
+    columns = design.columns(records)
+    assert (lower[located] <= columns).all()
+    assert (columns <= upper[located]).all()
 
 
 @given(domains(), st.integers(0, 2**32), st.floats(0.3, 20.0))

@@ -59,8 +59,8 @@ class Intervals:
         upper = np.clip(self._boxes.upper.get(name, whole[1]), variable.lower, variable.upper)
         top = upper >= variable.upper
         if variable.integer:
-            lower = np.ceil(lower)
-            upper = np.where(top, np.floor(upper), np.ceil(upper) - 1)
+            # Boxes of whole numbers hold both ends.
+            lower, upper = np.ceil(lower), np.floor(upper)
         elif self._half_open:
             upper = np.where(top, upper, np.nextafter(upper, -np.inf))
         return Interval(lower, np.maximum(lower, upper))

@@ -57,7 +57,7 @@ def test_intervals_bound_every_value(code, seed):
         points[1] = np.where(ends[1] == high, high, np.nextafter(ends[1], -np.inf))
         values[name] = points
     whole = np.ceil(values["n"])
-    inside = whole < upper["n"] + (upper["n"] == DOMAIN["n"].upper)
+    inside = whole <= upper["n"]
     values["n"] = whole
     members = rng.random((n_boxes, 3)) < 0.6
     members[:, 1] |= ~members.any(axis=1)
