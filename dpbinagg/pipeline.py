@@ -22,6 +22,8 @@ from dpbinagg.privacy import Mechanism, Privacy
 from dpbinagg.release import Release
 from dpbinagg.settings import Settings
 
+LARGE_TABLE = 20_000
+"""Number of records from which on the number of bins grows more slowly."""
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
@@ -145,9 +147,8 @@ def conduct(
 
 def n_steps(allocation: Allocation) -> int:
     """Number of steps of a release, for a progress bar."""
-    rounds = len(round_mus(allocation.scores)) if allocation.scores else 0
-    parts = (allocation.ranges, allocation.count, allocation.moments)
-    return 1 + sum(bool(part) for part in parts) + rounds
+    parts = (allocation.ranges, allocation.count, allocation.moments, allocation.scores)
+    return 1 + sum(bool(part) for part in parts)
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
@@ -165,20 +166,23 @@ def refine(curator: Curator, release: Release, settings: Settings) -> Release:
     moments = released_moments(release)
     assert moments is not None
     state = start(moments)
+    requests: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     scales: list[dict[str, Any]] = []
-    for mu in round_mus(release.allocation.scores):
-        progress.step(f"residual scores, round {len(answers) + 1}")
+    progress.step("residual scores")
+    for mu in round_mus(release.allocation.scores, state.schedule):
         request = plan_round(state, mu)
         answer = curator.scores(release.design, request, mu)
         state = update(state, request, answer, mu)
+        requests.append(asdict(request))
         answers.append(asdict(answer))
         scales.append(asdict(request.noise_scales(mu)))
     refined = replace(
         release,
         privacy=privacy_of(curator, settings),
-        statistics={**release.statistics, "scores": answers},
-        noise_scales={**release.noise_scales, "scores": scales},
+        statistics={**release.statistics, "requests": requests, "scores": answers},
+        # A request is computed from what was released before: it has no noise of its own.
+        noise_scales={**release.noise_scales, "requests": [], "scores": scales},
     )
     remember(refined, state)
     return refined
@@ -210,7 +214,9 @@ def split_threshold(total: float, allocation: Allocation) -> float:
     """Smallest noisy count worth a split.
 
     A bin should hold more records than the noise on its count, and the number
-    of bins should not grow faster than the root of the number of records.
+    of bins should not grow faster than helps: as the root of the number of
+    records, and of a large table as its fourth root.
     """
     floor = 2.0 / allocation.count if allocation.count else 0.0
-    return max(floor, math.sqrt(max(total, 1.0)) / 2.0)
+    n = max(total, 1.0)
+    return max(floor, math.sqrt(n) / 2.0 * math.pow(max(n / LARGE_TABLE, 1.0), 0.25))

@@ -9,7 +9,9 @@ that ``w = W f`` is no longer than R for most records.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +120,11 @@ class ScoreRequest:
             object.__setattr__(self, name, rounded)
         if not 0.0 < self.spread_clip <= self.clip or not self.radius > 0.0:
             raise ValueError("a request needs radius > 0 and 0 < spread_clip <= clip")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ScoreRequest:
+        """The request that `dataclasses.asdict` gave."""
+        return cls(**{**values, "weights": GroupWeights(**values["weights"])})
 
     @property
     def sensitivity(self) -> float:

@@ -12,13 +12,13 @@ from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.covariance import noise_of_product
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.moments import from_moments
-from dpbinagg.analyst.refine import State, plan_round, round_mus, start, update
+from dpbinagg.analyst.refine import State, round_mus, start, update
 from dpbinagg.analyst.refined import finish
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.release import Release
-from dpbinagg.rounds import NoisyScores
+from dpbinagg.rounds import NoisyScores, ScoreRequest
 
 
 def released_bins(release: Release) -> Bins | None:
@@ -120,9 +120,10 @@ def _replayed(release: Release) -> State:
     moments = released_moments(release)
     assert moments is not None
     state = start(moments)
-    rounds = release.statistics["scores"]
-    for mu, answer in zip(round_mus(release.allocation.scores), rounds, strict=True):
-        state = update(state, plan_round(state, mu), NoisyScores(**answer), mu)
+    answers, requests = release.statistics["scores"], release.statistics["requests"]
+    mus = round_mus(release.allocation.scores, state.schedule)
+    for mu, request, answer in zip(mus, requests, answers, strict=True):
+        state = update(state, ScoreRequest.from_dict(request), NoisyScores(**answer), mu)
     return state
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from dpbinagg.analyst.schedule import SCHEDULE, rounds_left
 from dpbinagg.analyst.state import FIRST_LEVERAGE, State
 from dpbinagg.analyst.tails import Excess, Tails, excess, lattice
 from dpbinagg.rounds import GroupWeights, ScoreRequest
@@ -30,8 +29,8 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
 
     Statistics wanted, over all records: see `dpbinagg.rounds`.
     """
-    plan = SCHEDULE[state.done]
-    final = state.done == len(SCHEDULE) - 1
+    plan = state.schedule[state.done]
+    final = state.rounds_left == 1
     leverage = state.leverage if final else _leverage(state, mu)
     mean_leverage = float(np.trace(state.gram)) / state.nobs
     whitening = state.whitening @ state.q.T
@@ -61,7 +60,7 @@ def _spread_clip(state: State, mu: float, radius: float, weights: GroupWeights) 
     The wider, the better the squares show variances that differ.  Noise is
     ``R^2 sensitivity/(spread mu)`` where the squares add up to about ``n (sd/clip)^2``.
     """
-    if rounds_left(state) > 1:
+    if state.rounds_left > 1:
         return SPREAD_CLIP
     unit = math.sqrt(1.0 + weights.hessian**2) / (weights.spread * mu)
     return max(SPREAD_CLIP, math.sqrt(SPREAD_NOISE * state.nobs / (unit * radius**2)))
@@ -74,8 +73,9 @@ def _leverage(state: State, mu: float) -> float:
     records cut, if it costs at most FAIR_NOISE; never under LEAST_LEVERAGE.
     """
     mean_leverage = float(np.trace(state.gram)) / state.nobs
-    final_mu2 = mu**2 * SCHEDULE[-1].share / SCHEDULE[state.done].share
-    per_unit = mean_leverage * SCHEDULE[-1].clip ** 2 / (final_mu2 * state.nobs)
+    last = state.schedule[-1]
+    final_mu2 = mu**2 * last.share / state.schedule[state.done].share
+    per_unit = mean_leverage * last.clip**2 / (final_mu2 * state.nobs)
     if state.norms is None:
         return max(FIRST_LEVERAGE, FREE_NOISE / per_unit)
     beyond = np.cumsum(state.norms[::-1])[::-1][1:] / state.nobs

@@ -9,7 +9,7 @@ variance ``R^2 C^2 / (mu n)^2`` on each whitened coefficient, where sampling lea
 ``sigma^2 / n``.
 
     state = start(moments, nobs)
-    for mu in round_mus(mu_scores):
+    for mu in round_mus(mu_scores, state.schedule):
         request = plan_round(state, mu)
         state = update(state, request, <the curator's answer>, mu)
     estimate = finish(state)            # dpbinagg.analyst.refined
@@ -28,13 +28,13 @@ from dpbinagg.analyst import kalman
 from dpbinagg.analyst.clipping import sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.planning import BIAS_WEIGHT, plan_round, tail_excess
-from dpbinagg.analyst.schedule import SCHEDULE, Round, round_mus, rounds_left
+from dpbinagg.analyst.schedule import round_mus
 from dpbinagg.analyst.state import LEAST_SCALE, State, start, unresolved, whitened, without
 from dpbinagg.analyst.tails import TailCount, Tails, lattice
 from dpbinagg.analyst.types import Array
 from dpbinagg.rounds import NoisyScores, ScoreRequest
 
-__all__ = ["SCHEDULE", "Round", "State", "plan_round", "round_mus", "start", "update"]
+__all__ = ["State", "plan_round", "round_mus", "start", "update"]
 
 LEAST_GAIN = 1.0
 """Sum of squares, in error variances, that a direction must be able to explain to be kept."""
@@ -48,7 +48,7 @@ ROOT_SHIFT = 0.02
 def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -> State:
     """Learn from the answer to `request`, whose noise is ``request.noise_scales(mu)``."""
     scales = request.noise_scales(mu)
-    final = rounds_left(state) == 1
+    final = state.rounds_left == 1
     state = _learn_gram(state, request, noisy, scales)
     state, sd = _learn_spread(state, request, noisy, scales)
     state = _learn_tails(state, request, noisy, scales, sd)
@@ -74,7 +74,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
     state = replace(state, scale=max(rest, LEAST_SCALE * sd**2), ceiling=CEILING * sd**2)
     if not final:
         state = _drop_weak(state)
-    if rounds_left(state) > 1:
+    if state.rounds_left > 1:
         level = kalman.spectral_level(state.gram_variance)
         state = whitened(state, kalman.raise_eigenvalues(state.gram, max(level, 0.02 * state.nobs)))
     return state
@@ -174,7 +174,7 @@ def _learn_tails(
         first, _ = lattice(float(request.thresholds[0]), 1)
         count = TailCount(first, noisy.tails[0], noisy.tails[1], float(scales.tails[0, 0]), sd)
         state = replace(state, tails=(*state.tails, count))
-    if state.tails and rounds_left(state) == 1:
+    if state.tails and state.rounds_left == 1:
         tails = Tails.merge(state.tails, state.nobs)
         share = tails.share_beyond(
             request.clip, share, float(share_beyond(tails.thresholds[0] / sd))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpbinagg.analyst.state import State
 from dpbinagg.rounds import GroupWeights
 
 
@@ -18,7 +17,9 @@ class Round:
     weights: GroupWeights
 
 
-SCHEDULE = (
+Schedule = tuple[Round, ...]
+
+LONG: Schedule = (
     Round(0.05, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
     Round(0.07, 2.5, GroupWeights(hessian=1.0, norms=0.3)),
     Round(0.10, 2.5, GroupWeights(hessian=1.0, tails=0.8, norms=0.4)),
@@ -29,13 +30,22 @@ SCHEDULE = (
 one).  Early rounds are cheap: each divides the error of prediction by 5 to 25, and what they
 learn is kept."""
 
+SHORT: Schedule = (
+    Round(0.30, 2.5, GroupWeights(hessian=1.0, tails=0.8, norms=0.4)),
+    Round(0.70, 2.0, GroupWeights(hessian=0.4)),
+)
+"""Where the moments already say enough: one round to probe the tails, one to finish."""
 
-def rounds_left(state: State) -> int:
-    """Number of rounds to come."""
-    return len(SCHEDULE) - state.done
+NEAR = 0.01
+"""Error of prediction, in error variances, from which on no rounds to approach are needed."""
 
 
-def round_mus(mu: float) -> tuple[float, ...]:
+def schedule_from(distance: float) -> Schedule:
+    """The rounds to take from a first estimate with that error of prediction."""
+    return SHORT if distance <= NEAR else LONG
+
+
+def round_mus(mu: float, schedule: Schedule) -> tuple[float, ...]:
     """Split the mu of the scores over the rounds."""
-    total = sum(r.share for r in SCHEDULE)
-    return tuple(mu * math.sqrt(r.share / total) * (1.0 - 2.0**-50) for r in SCHEDULE)
+    total = sum(r.share for r in schedule)
+    return tuple(mu * math.sqrt(r.share / total) * (1.0 - 2.0**-50) for r in schedule)

@@ -13,6 +13,7 @@ from dpbinagg.analyst.covariance import noise_of_product
 from dpbinagg.analyst.directions import Directions, directions
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.moments import basis
+from dpbinagg.analyst.schedule import LONG, Schedule, schedule_from
 from dpbinagg.analyst.tails import TailCount
 from dpbinagg.analyst.types import Array, Moments
 
@@ -36,7 +37,7 @@ class State:
     at first; ``gram`` estimates ``sum omega w w'``, its entries with ``gram_variance``.
     Directions that do not stand out are dropped on the way: ``unknown`` is what the prior
     says of them, in the design's coefficients.  ``ceiling`` is the mean square of the residuals
-    before the last step.
+    before the last step.  ``schedule`` is fixed at the start, ``done`` of its rounds are over.
     """
 
     origin: Array
@@ -58,6 +59,7 @@ class State:
     prior: Array
     scale: float
     ceiling: float
+    schedule: Schedule = LONG
     done: int = 0
     leverage: float = FIRST_LEVERAGE
     norms: Array | None = None
@@ -71,6 +73,11 @@ class State:
     spread_mean: float = 0.0
     spread_mean_sd: float = 0.0
     spread_clip: float = 0.0
+
+    @property
+    def rounds_left(self) -> int:
+        """Number of rounds to come."""
+        return len(self.schedule) - self.done
 
     @property
     def directions(self) -> Directions | None:
@@ -157,6 +164,7 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
         scale=scale,
         ceiling=total,
     )
+    state = replace(state, schedule=schedule_from(state.prediction2 / state.scale))
     return whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
 
 

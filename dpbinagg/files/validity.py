@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release import Release
-from dpbinagg.rounds import NoisyScores
+from dpbinagg.rounds import NoisyScores, ScoreRequest
 
 
 def check_release(release: Release) -> None:
@@ -35,6 +35,7 @@ def check_release(release: Release) -> None:
             _check(f"noise of {key}", release.noise_scales[key], shape)
     if "scores" in release.statistics:
         _check_scores(release.statistics["scores"], release.noise_scales["scores"])
+        _check_requests(release.statistics.get("requests", ()), release.statistics["scores"])
 
 
 def _check(what: str, value: Any, shape: tuple[int, ...], finite: bool = True) -> None:
@@ -58,3 +59,17 @@ def _check_scores(rounds: Any, scales: Any) -> None:
             _check(f"{name} of a round of scores", answer[name], shape)
             # Groups that a round leaves out have infinite noise.
             _check(f"noise of {name} of a round of scores", noise[name], shape, finite=False)
+
+
+def _check_requests(requests: Any, rounds: Any) -> None:
+    if len(requests) != len(rounds):
+        raise ReleaseError("rounds of scores and what was asked for in them differ in number")
+    names = {field.name for field in fields(ScoreRequest)}
+    for request, answer in zip(requests, rounds, strict=True):
+        if not isinstance(request, Mapping) or set(request) != names:
+            raise ReleaseError(f"a request for scores must hold {', '.join(sorted(names))}")
+        k = len(answer["score"])
+        width = np.shape(request["coefficients"])
+        _check("whitening of a request for scores", request["whitening"], (k, *width))
+        _check("coefficients of a request for scores", request["coefficients"], width)
+        ScoreRequest.from_dict(request)

@@ -79,7 +79,7 @@ def refine(z, y, centre, scale, middle, half, mu, rng, shares=(0.15, 0.65), mome
     f, y = scaled(z, y, centre, scale, middle, half)
     mu_moments, mu_scores = mu * np.sqrt(shares)
     state = start(moments(f, centre, scale, middle, half, mu_moments, rng))
-    for part in round_mus(mu_scores):
+    for part in round_mus(mu_scores, state.schedule):
         request = plan_round(state, part)
         state = update(state, request, noisy_scores(request, f, y, part, rng), part)
     return finish(state), state

@@ -8,7 +8,8 @@ from scipy import stats
 from simulated import exact_scores, refine, scaled
 
 from dpbinagg.analyst.clipping import sd_from_spread
-from dpbinagg.analyst.refine import SCHEDULE, plan_round, round_mus
+from dpbinagg.analyst.refine import plan_round, round_mus
+from dpbinagg.analyst.schedule import LONG, SHORT
 from dpbinagg.analyst.tails import TailCount, Tails, excess, lattice
 
 
@@ -44,9 +45,10 @@ def coverage(n, d, replicates, errors=None):
     return np.mean(hits, axis=0), np.sqrt(ratio[0] / ratio[1])
 
 
-def test_rounds_compose_to_the_budget():
-    mus = round_mus(0.7)
-    assert len(mus) == len(SCHEDULE)
+@pytest.mark.parametrize("schedule", [SHORT, LONG])
+def test_rounds_compose_to_the_budget(schedule):
+    mus = round_mus(0.7, schedule)
+    assert len(mus) == len(schedule)
     assert 0.7 * (1 - 1e-12) < np.sqrt(np.sum(np.square(mus))) <= 0.7
 
 
