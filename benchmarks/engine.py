@@ -41,7 +41,11 @@ def best(function: Callable[[], object], runs: int) -> float:
 
 
 def mask_per_bin(x: np.ndarray, y: np.ndarray, theta: float, rng: np.random.Generator) -> int:
-    """PrivTree as it is usually written: every node looks at all records through a mask."""
+    """PrivTree as it is usually written: every node looks at all records through a mask.
+
+    Timed on a matrix of records in rows (`mask_s`), as simulations make it, and
+    on one of columns (`mask_columns_s`), which numpy compares much faster.
+    """
     scale = 3.0 / pure_from_mu(0.134)
     decay = scale * np.log(2.0)
     d = x.shape[1]
@@ -121,12 +125,18 @@ def measure(n: int, d: int) -> dict[str, float]:
         "gram_s": best(lambda: x.T @ x, runs),
         "sort_s": best(lambda: np.sort(integers), runs),
         "mask_s": np.nan,
+        "mask_columns_s": np.nan,
         "peak_over_input": peak_over_input(n, d),
     }
     if n <= 100_000:
         theta = max(2 / 0.567, np.sqrt(n) / 2.0)
         y = frame["y"].to_numpy()
-        row["mask_s"] = best(lambda: mask_per_bin(x, y, theta, np.random.default_rng(0)), 1)
+        for name, order in (("mask_s", "C"), ("mask_columns_s", "F")):
+            laid = np.array(x, order=order)
+            row[name] = best(
+                lambda: mask_per_bin(laid, y, theta, np.random.default_rng(0)),  # noqa: B023
+                1,
+            )
     row["times_sort"] = row["release_s"] / row["sort_s"]
     row["times_faster_than_mask"] = row["mask_s"] / row["release_s"]
     return row

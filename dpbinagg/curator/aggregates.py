@@ -21,11 +21,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Factors = NDArray[np.int32] | Floats
 
-# Sums of contributions stay within 64 bits over a block; products of factors
-# add up exactly in double precision over a chunk.
+# Sums of contributions stay within 64 bits over a block.
 assert BLOCK * 2**GRID_BITS < 2**62
 assert 2 * FACTOR_BITS <= GRID_BITS
-assert CHUNK <= 2 ** (53 - 2 * FACTOR_BITS)
+EXACT = 2 ** (53 - 2 * FACTOR_BITS)
+"""Rows over which products of factors add up without error in double precision."""
 
 
 def unit_contributions(
@@ -47,6 +47,10 @@ def unit_contributions(
     scaled = np.empty((p + 1, len(bins)))
     norm2 = np.zeros(len(bins))
     for j, row in enumerate(scaled):
+        if not scaling.inverse_units[j].any():
+            # A constant, as the intercept is.
+            row[:] = 0.0
+            continue
         values = columns[:, j] if j < p else response
         np.subtract(values, np.take(scaling.centres[j], bins), out=row)
         row *= np.take(scaling.inverse_units[j], bins)
@@ -173,18 +177,25 @@ def with_constant(factors: Factors) -> Iterator[Floats]:
         yield f
 
 
-def moment_parts(factors: Factors) -> Iterator[Integers]:
-    """``sum f f'`` of one block of records after another.
+def whole_product(one: Floats, other: Floats) -> Integers:
+    """``one @ other.T`` of whole factors, summed over records without error.
 
-    Products of whole factors are whole; chunks short enough for all partial
-    sums to stay below 2^53 are multiplied in double precision without error.
+    Products of whole factors are whole; runs of records short enough for all
+    partial sums to stay below 2^53 are multiplied in double precision.
     """
+    runs = list(chunks(one.shape[-1], EXACT))
+    parts = [(one[..., rows] @ other[..., rows].T).astype(np.int64) for rows in runs]
+    return np.asarray(sum(parts))
+
+
+def moment_parts(factors: Factors) -> Iterator[Integers]:
+    """``sum f f'`` of one block of records after another."""
     size, n = len(factors) + 1, factors.shape[1]
 
     def block_sums(block: slice) -> Integers:
         part = np.zeros((size, size), dtype=np.int64)
         for f in with_constant(factors[:, block]):
-            part += (f @ f.T).astype(np.int64)
+            part += whole_product(f, f)
         return part
 
     return map_blocks(n, block_sums)

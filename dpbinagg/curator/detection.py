@@ -116,11 +116,15 @@ def _beyond(counts: Array, sd: float, near: float) -> int:
             # Each of these bins is significant by itself and next to the last one.
             reached += leading
             continue
+        need = np.sqrt(
+            np.maximum(near + FAR * np.log(np.arange(1, outside.size + 1)), LEAST_SQUARED)
+        )
+        total = np.concatenate([[0.0], np.cumsum(outside)])
         ends = []
         for size in _sizes(outside.size):
-            end = np.arange(outside.size - size + 1) + size
-            need = np.sqrt(np.maximum(near + FAR * np.log(end), LEAST_SQUARED))
-            ends += end[_scores(outside, size, sd) >= need][:1].tolist()
+            enough = total[size:] - total[:-size] >= sd * math.sqrt(size) * need[size - 1 :]
+            if enough.any():
+                ends.append(int(enough.argmax()) + size)
         if not ends:
             return reached
         reached += min(ends)

@@ -35,14 +35,15 @@ from dpbinagg.domain import Numeric
 
 Array = NDArray[np.float64]
 
-OCTAVES = (-30, 50)
-"""Magnitudes that an unbounded variable may have, as powers of two."""
+OCTAVES, HALVED = (-30, 50), (-2, 18)
+"""Magnitudes that an unbounded variable may have, as powers of two, and the usual ones, whose
+octaves are divided once more."""
 
-SUBDIVISION = (1.0, 1.5)
-"""Where an octave is divided. Finer bins hide more: each has its own noise."""
+N_UNIFORM, DEPTH = 32, 10
+"""Equal steps between two bounds, and octaves toward each of them.
 
-N_UNIFORM, DEPTH = 64, 16
-"""Equal steps between two bounds, and octaves toward each of them."""
+Finer bins hide more, since each has its own noise, and take longer to release.
+"""
 
 TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 """Records in the part of a distribution that is fitted as its tail, in units of the noise."""
@@ -90,11 +91,12 @@ def histogram_edges(variable: Numeric) -> Array:
     -----
     Between two bounds: equal steps, and octaves that approach either bound
     and zero (or the centre), for bounds that are far too wide. Beyond a single
-    bound: halves of the octaves of the distance from it. Without bounds: the
+    bound: octaves of the distance from it, the usual ones divided once more. Without bounds: the
     same on both sides of zero. Whole numbers have edges half-way between them.
     """
     low, high = variable.lower, variable.upper
-    magnitude = np.concatenate([2.0**k * np.array(SUBDIVISION) for k in range(*OCTAVES)])
+    halves = 1.5 * 2.0 ** np.arange(*HALVED)
+    magnitude = np.sort(np.concatenate([2.0 ** np.arange(*OCTAVES), halves]))
     if variable.bounded:
         edges = _bounded_edges(low, high)
     elif math.isfinite(low):

@@ -1,8 +1,7 @@
 """Exact sums of residual scores, in whole numbers.
 
-Products are sums of products of whole factors, added up without error in
-double precision over a chunk. Factors are cut toward zero, so that the norm of
-a contribution is at most what `ScoreRequest` proves.
+Products are sums of products of whole factors, added up without error. Factors
+are cut toward zero, so that the norm of a contribution is at most what `ScoreRequest` proves.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.aggregates import Accumulator, Factors, with_constant
+from dpbinagg.curator.aggregates import Accumulator, Factors, whole_product, with_constant
 from dpbinagg.curator.blocks import BLOCK, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
@@ -68,10 +67,7 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
     w = (request.whitening * (1.0 / ONE)) @ f
     r = f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
     r -= (request.coefficients * (1.0 / ONE)) @ f
-    norm2 = np.zeros(f.shape[1])
-    square = np.empty(f.shape[1])
-    for row in w:
-        norm2 += np.multiply(row, row, out=square)
+    norm2 = np.add.reduce(w * w, axis=0)
     root = norm2 * (1.0 / request.radius**2)
     np.maximum(root, 1.0, out=root)
     np.divide(ONE, np.sqrt(root, out=root), out=root)
@@ -130,11 +126,11 @@ def score_parts(
         sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
         for f in with_constant(factors[:, block]):
             part = score_factors(f, scaling, request)
-            sums[0] += (part.direction @ part.residual).astype(np.int64)
+            sums[0] += whole_product(part.direction, part.residual)
             if weights.hessian:
-                sums[1] += (part.direction @ part.direction.T).astype(np.int64)
+                sums[1] += whole_product(part.direction, part.direction)
             if weights.spread:
-                sums[2] += (part.spread @ part.spread.T).astype(np.int64)
+                sums[2] += whole_product(part.spread, part.spread)
             if weights.inside:
                 sums[3] += part.inside.astype(np.int64).sum()
             if weights.tails:

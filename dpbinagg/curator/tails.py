@@ -12,14 +12,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-SHAPES = np.linspace(-1.0, 0.5, 11) + 1e-6
+SHAPES = np.linspace(-1.0, 0.5, 9) + 1e-6
 """Tail shapes tried: -1 uniform, about -0.25 normal, near 0 exponential, 1/3 Pareto of index 3."""
 
 PRIOR_SHAPE, PRIOR_SPREAD = -0.2, 0.35
 """Centre and spread of the prior over shapes, a public constant: about that of a normal tail."""
 
-N_SCALES = 36
+SCALES = np.geomspace(1.0 / 64.0, 8.0, 20)
+"""Tail scales tried, in units of the distance up to which records have been detected."""
+
+SHAPE = np.repeat(SHAPES, SCALES.size)[:, None]
+SCALE = np.tile(SCALES, SHAPES.size)[:, None]
+LOG_PRIOR = -0.5 * ((SHAPE[:, 0] - PRIOR_SHAPE) / PRIOR_SPREAD) ** 2
+
 REACH = 50.0
+ENDS = np.geomspace(1.0, REACH, 100)
 STRETCH = 1.35
 
 
@@ -53,10 +60,11 @@ def survival(distance: Array, shape: Array, scale: Array) -> Array:
 
     .. math:: S(t) = (1 + \xi t / \sigma)_+^{-1/\xi}, \qquad \xi \ne 0
     """
-    base = np.maximum(1.0 + shape * distance / scale, 0.0)
     with np.errstate(divide="ignore"):
-        result: Array = base ** (-1.0 / shape)
-    return np.where(base > 0.0, result, 0.0)
+        result: Array = np.log(np.maximum(1.0 + (shape / scale) * distance, 0.0))
+    result *= -1.0 / shape
+    # At the end of a bounded tail the logarithm is -inf and -1/shape positive.
+    return np.exp(result, out=result)
 
 
 def tail_end(tail: Tail, enough: float, few: float) -> float:
@@ -80,22 +88,19 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
     unit = tail.distance / tail.seen
     near = int(np.searchsorted(unit, REACH)) + 1
     distance, counts = unit[: near + 1], tail.counts[:near]
-    scales = np.geomspace(1.0 / 64.0, 8.0, N_SCALES)
-    shape = np.repeat(SHAPES, N_SCALES)[:, None]
-    scale = np.tile(scales, SHAPES.size)[:, None]
-    share = -np.diff(survival(distance[None, :], shape, scale), axis=1)
-    variance = tail.sd**2 + max(tail.total, 0.0) * share
-    precision = np.sum(share**2 / variance, axis=1)
-    fitted = np.sum(share * counts / variance, axis=1) / np.maximum(precision, 1e-300)
-    fitted = np.maximum(fitted, 0.0)
-    misfit = np.sum((counts - fitted[:, None] * share) ** 2 / variance + np.log(variance), axis=1)
-    log_weight = -0.5 * misfit - 0.5 * ((shape[:, 0] - PRIOR_SHAPE) / PRIOR_SPREAD) ** 2
+    share = -np.diff(survival(distance, SHAPE, SCALE), axis=1)
+    variance = max(tail.total, 0.0) * share + tail.sd**2
+    weighted = share / variance
+    precision = np.einsum("ij,ij->i", weighted, share)
+    fitted = np.maximum((weighted @ counts) / np.maximum(precision, 1e-300), 0.0)
+    rest = counts - fitted[:, None] * share
+    misfit = np.einsum("ij,ij->i", rest, rest / variance) + np.log(variance).sum(axis=1)
+    log_weight = LOG_PRIOR - 0.5 * misfit
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    kept = weight > 1e-9
-    ends = np.geomspace(1.0, REACH, 200)
-    beyond = (weight[kept] * fitted[kept]) @ survival(ends[None, :], shape[kept], scale[kept])
-    ratio = min(_first(ends, beyond <= few), STRETCH * _first(ends, beyond <= enough))
+    kept = weight > 1e-6
+    beyond = (weight[kept] * fitted[kept]) @ survival(ENDS, SHAPE[kept], SCALE[kept])
+    ratio = min(_first(ENDS, beyond <= few), STRETCH * _first(ENDS, beyond <= enough))
     return ratio * tail.seen
 
 
