@@ -32,7 +32,16 @@ SOURCES = {
     "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
-    "scale": ("scale.csv", "benchmarks/scale.py"),
+    "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
+    "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
+    "files": ("scale_files.csv", "benchmarks/scale.py files"),
+}
+SYNTHETIC = {
+    "original": "the records themselves",
+    "predictive": "dpbinagg",
+    "binagg": "BinAgg, honest",
+    "mst": "MST",
+    "aim": "AIM",
 }
 
 
@@ -117,11 +126,49 @@ def coverage(table: pd.DataFrame) -> str:
     return markdown(header, rows) + replicates(table)
 
 
+def synthetic(table: pd.DataFrame) -> str:
+    """Test error of models trained on synthetic tables, and the seconds that one takes."""
+    methods = [name for name in SYNTHETIC if name in table.columns]
+    private = [name for name in methods if name not in ("original", "binagg")]
+    rows = [
+        [
+            str(row["set"]),
+            *(number(row[name], 2) for name in methods),
+            number(row["published_binagg"], 2),
+            *(number(row[f"{name}_seconds"], 2) for name in private),
+        ]
+        for row in table.to_dict("records")
+    ]
+    names = [SYNTHETIC[name] for name in methods]
+    seconds = [f"seconds, {SYNTHETIC[name]}" for name in private]
+    return markdown(["data", *names, "BinAgg as published", *seconds], rows)
+
+
 def scale(table: pd.DataFrame) -> str:
-    """Everything in the file, as it is."""
-    rows = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row]
-            for row in table.itertuples(index=False)]  # fmt: skip
-    return markdown([str(name) for name in table.columns], rows)
+    """Seconds of ordinary and private regressions of the same frame."""
+    rows = [
+        [
+            f"{int(row['n']):,}",
+            str(int(row["d"])),
+            number(row["ols_s"]),
+            number(row["dp_ols_s"]),
+            number(row["ratio"], 2),
+            number(row["ratio_bounds"], 2),
+        ]
+        for row in table.to_dict("records")
+    ]
+    times = ["`smf.ols`, s", "`dp_ols`, s"]
+    return markdown(["records", "covariates", *times, "ratio", "ratio, bounds declared"], rows)
+
+
+def files(table: pd.DataFrame) -> str:
+    """A Parquet folder larger than memory may be."""
+    row = table.iloc[0]
+    return (
+        f"A folder of Parquet files with {int(row['rows']):,} rows ({row['folder_gb']:.1f} GB), in "
+        f"a process that may use 4 GiB: {row['dpbinagg_s']:.0f} s, {row['ratio']:.1f} times as "
+        f"long as DuckDB takes for the second moments alone ({row['duckdb_s']:.1f} s).\n"
+    )
 
 
 def replicates(table: pd.DataFrame, remark: str = "") -> str:
@@ -137,7 +184,9 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "table1": table1,
     "table2": table2,
     "coverage": coverage,
+    "synthetic": synthetic,
     "scale": scale,
+    "files": files,
 }
 
 
