@@ -328,12 +328,11 @@ class Paths:
     def _spread(self) -> tuple[NDArray[np.int64], ...]:
         """For each variable, the bits of its cell numbers moved to their places."""
         tables = []
-        for index, halving in enumerate(self.halvings):
+        for index in range(len(self.variables)):
             places = [self.depth - 1 - h for h, split in enumerate(self.order) if split == index]
-            cell = np.arange(2**halving.depth, dtype=np.int64)
-            table = np.zeros_like(cell)
-            for bit, place in enumerate(reversed(places)):
-                table |= ((cell >> bit) & 1) << place
+            table = np.zeros(1, dtype=np.int64)
+            for place in reversed(places):  # one more bit: the second half of the table has it
+                table = np.concatenate([table, table | (1 << place)])
             tables.append(table)
         return tuple(tables)
 

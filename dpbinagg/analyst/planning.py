@@ -97,10 +97,8 @@ def _final_clip(state: State, mu: float, radius: float, least: float) -> float:
     fitted = tail_excess(state)
     candidates = start_at * np.exp(np.arange(0.0, 3.5, 0.05))
     candidates = candidates[candidates <= max(4.0 * state.half_width_y, start_at)]
-    cost = [
-        BIAS_WEIGHT**2 * fitted.hidden2(float(c)) + (radius * c / (mu * state.nobs)) ** 2
-        for c in candidates
-    ]
+    noise = radius * candidates / (mu * state.nobs)
+    cost = BIAS_WEIGHT**2 * fitted.hidden2(candidates) + noise**2
     return float(candidates[int(np.argmin(cost))])
 
 

@@ -188,7 +188,7 @@ def _forget(state: State, clip: float) -> State:
     hidden2 = 0.0
     if state.tails:
         fitted = tail_excess(state)
-        hidden2 = fitted.hidden2(clip)
+        hidden2 = float(fitted.hidden2(clip))
         if clip > state.clip:
-            shift += BIAS_WEIGHT**2 * fitted.hidden2(state.clip, clip)
+            shift += BIAS_WEIGHT**2 * float(fitted.hidden2(state.clip, clip))
     return replace(state, noise=state.noise + shift * np.eye(state.theta.size), hidden2=hidden2)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbinagg.analyst.types import Array
 
@@ -126,20 +127,21 @@ class Excess:
     nobs: float
     balanced: float
 
-    def hidden2(self, clip: float, other: float | None = None) -> float:
+    def hidden2(self, clip: ArrayLike, other: float | None = None) -> Array:
         """Mean square of the mean that a cut at `clip` hides (or hides beyond `other`'s)."""
         reach = self._beyond(clip)
         if other is not None:
             reach = reach - self._beyond(other)
-        return float(np.sum(self.weight * self.amplitude2 * reach**2) / self.nobs**2)
+        return np.asarray(reach**2 @ (self.weight * self.amplitude2) / self.nobs**2)
 
-    def _beyond(self, clip: float) -> Array:
-        """Integral of the survival function beyond `clip`, for every model."""
-        x = max(clip - self.first, 0.0) / self.scale
+    def _beyond(self, clip: ArrayLike) -> Array:
+        """Integral of the survival function beyond each `clip`, for every model."""
+        cut = np.asarray(clip, dtype=np.float64)[..., None]
+        x = np.maximum(cut - self.first, 0.0) / self.scale
         heavy = np.where(self.shape > 0, self.shape, 1.0)
         pareto = (1.0 + heavy * x) ** (1.0 - 1.0 / heavy) / (1.0 - np.minimum(self.shape, 0.9))
         value = self.scale * np.where(self.shape > 0, pareto, np.exp(-x))
-        return np.asarray(value + max(self.first - clip, 0.0))
+        return np.asarray(value + np.maximum(self.first - cut, 0.0))
 
 
 def excess(tails: Tails) -> Excess:
