@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
+from dpbinagg.curator.blocks import chunks
 from dpbinagg.curator.engines.cleaning import records_of
 from dpbinagg.curator.engines.memory import MemoryEngine
 from dpbinagg.curator.engines.stream import StreamEngine, guard
+from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.domain import Domain
 
 T = TypeVar("T")
 
+ROWS = 2 ** (62 - GRID_BITS)
+"""Contributions of so many records add up within 64 bits."""
 AT_ONCE = 64
 """Partitions whose sums are fetched together: they bound the memory of the caller."""
 
@@ -38,9 +42,15 @@ class PartitionsEngine(StreamEngine):
         ]
         for start in range(0, len(tasks), AT_ONCE):
             some = tasks[start : start + AT_ONCE]
-            yield from guard(lambda some=some: dask.compute(*some))  # type: ignore[misc]
+            for answers in guard(lambda some=some: dask.compute(*some)):  # type: ignore[misc]
+                yield from answers
 
 
-def _apply(function: Callable[[MemoryEngine], T], partition: Any, domain: Domain) -> T:
+def _apply(function: Callable[[MemoryEngine], T], partition: Any, domain: Domain) -> list[T]:
+    """``function`` of a partition, which may be of any length, `ROWS` records at a time."""
     batch = {name: partition[name].to_numpy() for name in partition.columns}
-    return function(MemoryEngine(records_of(batch, domain)))
+    records = records_of(batch, domain)
+    return [
+        function(MemoryEngine({name: column[rows] for name, column in records.items()}))
+        for rows in chunks(len(next(iter(records.values()))), ROWS)
+    ]
