@@ -8,6 +8,7 @@ one record at a time, and no message tells how many records they concern.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,7 +93,8 @@ def numeric_values(column: Any, variable: Numeric, name: str) -> NDArray[np.floa
             f"column {name!r} must be numeric, but its dtype is {dtype}; convert it, or declare "
             "its levels in bounds if it is a category"
         )
-    with np.errstate(all="ignore"):
+    # Some objects warn when they are converted, and a warning tells of them.
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         if numeric:
             values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         else:

@@ -30,6 +30,9 @@ from dpbinagg.formula.factors import (
 )
 from dpbinagg.formula.terms import Subterm
 
+WHOLE = 2.0**52
+"""Numbers from here on are whole."""
+
 FUNCTIONS: Mapping[str, Callable[[nw.Expr], nw.Expr]] = {
     "log": lambda x: x.log(),
     "log2": lambda x: x.log(2),
@@ -43,9 +46,9 @@ FUNCTIONS: Mapping[str, Callable[[nw.Expr], nw.Expr]] = {
     "cosh": lambda x: (x.exp() + (0.0 - x).exp()) / 2.0,
     "tanh": lambda x: 1.0 - 2.0 / ((2.0 * x).exp() + 1.0),
     "arcsinh": lambda x: _sign(x) * (x.abs() + (x * x + 1.0).sqrt()).log(),
-    "floor": lambda x: x.floor(),
-    "ceil": lambda x: x.ceil(),
-    "trunc": lambda x: _choose(x >= 0.0, x.floor(), x.ceil()),
+    "floor": lambda x: floor(x),
+    "ceil": lambda x: 0.0 - floor(0.0 - x),
+    "trunc": lambda x: _choose(x >= 0.0, floor(x), 0.0 - floor(0.0 - x)),
     "sign": lambda x: _sign(x),
     "abs": lambda x: x.abs(),
     "square": lambda x: x * x,
@@ -56,6 +59,11 @@ FUNCTIONS: Mapping[str, Callable[[nw.Expr], nw.Expr]] = {
 
 def _choose(condition: nw.Expr, yes: nw.Expr | float, no: nw.Expr | float) -> nw.Expr:
     return nw.when(condition).then(yes).otherwise(no)
+
+
+def floor(x: nw.Expr) -> nw.Expr:
+    """The next whole number below; that of Spark has 64 bits and fails where they do not do."""
+    return _choose(x.abs() < WHOLE, x.clip(-WHOLE, WHOLE).floor(), x)
 
 
 def _sign(x: nw.Expr) -> nw.Expr:
@@ -75,7 +83,7 @@ def _power(x: Any, exponent: Any) -> Any:
 
 
 def _modulo(x: Any, divisor: float) -> Any:
-    return x - (x / divisor).floor() * divisor
+    return x - floor(x / divisor) * divisor
 
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -83,7 +91,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
-    "floordiv": lambda a, b: (a / b).floor(),
+    "floordiv": lambda a, b: floor(a / b),
     "mod": _modulo,
     "pow": _power,
     "neg": lambda a: 0.0 - a,

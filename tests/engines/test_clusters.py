@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from tables_for_engines import dask, frame, write_parquet
 from test_engines import aggregates_of, assert_same
@@ -18,6 +20,8 @@ from dpbinagg.curator.engines.partitions import PartitionsEngine
 from dpbinagg.curator.engines.stream import StreamEngine
 from dpbinagg.domain import Domain
 from dpbinagg.formula import build_design
+from dpbinagg.partition import Partition
+from dpbinagg.scaling import bin_scaling, column_scaling
 
 pytestmark = [
     pytest.mark.slow,
@@ -62,6 +66,26 @@ def test_a_spark_session(spark: Any, tmp_path: Path) -> None:
     expected = aggregates_of(people, formula=SHORT)
     assert_same(aggregates_of(table, formula=SHORT), expected)
     assert_same(aggregates_of(table, StreamEngine, SHORT), expected)
+
+
+def test_whole_numbers_that_64_bits_do_not_hold(spark: Any) -> None:
+    """Spark's own floor fails on them: an error that a single record would cause."""
+    bounds = {"age": range(16, 91), "wild": (0.0, 1e25), "wage": (0.0, 400.0)}
+    formula = "wage ~ age + np.floor(wild) + I(wild // 3) + np.ceil(wild) + np.trunc(wild)"
+    design = build_design(formula, Domain(bounds))
+    odd = [1e300, -1e300, math.inf, -math.inf, math.nan, 2.0**63, 40.5, 41.5, -0.0]
+    for name in ("age", "wild"):
+        people = pd.DataFrame({"age": 40.0, "wild": 3.5, "wage": 7.0}, index=range(len(odd)))
+        people[name] = odd
+        assert_same(sums_of(spark.createDataFrame(people), design), sums_of(people, design))
+
+
+def sums_of(table: Any, design: Any) -> Any:
+    engine = open_engine(table, design, "drop")
+    partition = Partition.grid(design.domain.subset(design.variables), 2)
+    scaling = bin_scaling(design, partition.boxes, "joint")
+    moments = engine.moment_sums(design, column_scaling(design))
+    return engine.total(), engine.bin_sums(design, partition, scaling), moments
 
 
 def test_which_engine_serves_spark(spark: Any, tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ from test_engines import SCHEMA, aggregates_of, assert_same
 
 from dpbinagg import DataError, Domain, dp_ols
 from dpbinagg.curator.engines import frame as frame_engine
-from dpbinagg.curator.engines import open_engine, stream, tables
+from dpbinagg.curator.engines import open_engine, partitions, stream, tables
+from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.formula import build_design
+from dpbinagg.partition import Partition
+from dpbinagg.scaling import bin_scaling
 
 pa = pytest.importorskip("pyarrow")
 
@@ -122,3 +125,31 @@ def test_splines_and_numpy_functions_are_the_same_everywhere(people: pd.DataFram
     expected = released(people)
     for make in (arrow, polars_lazy, duckdb_relation):
         np.testing.assert_array_equal(released(make(people)), expected)
+
+
+@pytest.mark.parametrize("missing", ["drop", "raise"])
+def test_a_whole_number_that_no_double_equals(missing: str) -> None:
+    """Arrow refuses to convert it: an error that a single record would cause."""
+    domain = Domain({"x": (0, 9), "h": [1, 2], "y": (0, 9)})
+    design = build_design("y ~ x + C(h)", domain)
+    plain = {"x": [1, 2, 9], "h": [1, 2, 1], "y": [3, 4, 9]}
+    large = {**plain, "x": [1, 2, 2**53 + 1], "y": [3, 4, 2**63 - 1]}
+    partition = Partition.grid(domain.subset(design.variables), 2)
+    scaling = bin_scaling(design, partition.boxes, "joint")
+
+    def sums(table: Any) -> Any:
+        return open_engine(table, design, missing).bin_sums(design, partition, scaling)
+
+    assert_same(sums(pa.table(large)), sums(pd.DataFrame(plain)))
+    undeclared = pa.table({**plain, "h": [1, 2, 2**53 + 1]})
+    assert open_engine(undeclared, design, "drop").total() == 2
+
+
+def test_long_partitions_are_added_up_in_pieces() -> None:
+    """The number of records in units of the grid, one of the sums, must fit 64 bits."""
+    n = 2**23
+    partition = pd.DataFrame({"x": np.zeros(n)})
+    lengths = partitions._apply(lambda part: part.total(), partition, Domain({"x": (0, 1)}))
+    assert sum(lengths) == n
+    assert max(lengths) * 2**GRID_BITS < 2**63
+    assert partitions._apply(len, partition[:0], Domain({"x": (0, 1)})) == []

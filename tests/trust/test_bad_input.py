@@ -680,6 +680,33 @@ def test_missing_raise_tells_only_that_something_is_missing(missing: str) -> Non
         assert "1" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("estimator", ["combined", "corrected"])
+def test_columns_that_overflow_on_the_ranges_found(estimator: str) -> None:
+    """Their scaled values are no numbers, and whole numbers have no place for such."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.uniform(1e14, 1e15, 2000) for name in ("x", "z", "y")})
+    with pytest.raises(DomainError, match="can be larger than"):
+        dp_release("y ~ I(x**16):I(z**16)", frame, mu=1, estimator=estimator, rng=1)
+
+
+def test_a_response_that_hardly_varies() -> None:
+    with pytest.raises(DomainError, match="must vary"):
+        release(None, "I(y * 1e-310) ~ x1")
+
+
+@pytest.mark.parametrize("value", [np.complex128(1 + 2j), np.array([1.0])], ids=["complex", "list"])
+def test_no_warning_tells_of_a_value(value: Any) -> None:
+    column = table()["x1"].astype(object)
+    column.iloc[3] = value
+    with warnings.catch_warnings(action="error"):
+        expected = release(table().assign(x1=column))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert same(release(table().assign(x1=column)), expected)
+    assert not caught
+
+
 def test_there_are_at_least_150_cases() -> None:
     groups = (VALUES, TYPES, SHAPES, DOMAINS, BUDGETS, FORMULAS, WORDS)
     assert sum(len(group) for group in groups) >= 150

@@ -16,6 +16,9 @@ from dpbinagg.curator.engines.tables import Table
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError
 
+WHOLE = 2.0**52
+"""Doubles from here on are whole numbers."""
+
 
 class Cleaner:
     """Turns a table into its cleaned columns.
@@ -81,6 +84,7 @@ class Cleaner:
 
     def read(self, frame: Any) -> Any:
         """The cleaned columns of all records: null, NaN, infinite or negative where missing."""
+        frame = self.table.with_doubles(frame, self.variables)
         return frame.select(*(value.alias(name) for name, value in self._values.items()))
 
     def _complete(self, prefix: str = "") -> Any:
@@ -123,6 +127,7 @@ class Cleaner:
             value.alias(f"_code_{name}" if name in labels else name)
             for name, value in self._values.items()
         ]
+        frame = self.table.with_doubles(frame, self.variables)
         both = frame.select(*columns, *(label.alias(name) for name, label in labels.items()))
         return both.filter(self._complete("_code_"))
 
@@ -204,17 +209,23 @@ def code_of(label: Any, levels: dict[Hashable, int]) -> Any:
 
 
 def half_even(x: Any) -> Any:
-    """Round to whole numbers, halves to even ones, as numpy does."""
+    """Round to whole numbers, halves to even ones, as numpy does.
+
+    Numbers of `WHOLE` and beyond stay as they are: Spark's floor has 64 bits and fails on
+    larger ones.
+    """
     import narwhals.stable.v2 as nw
 
-    below = x.floor()
-    rest = x - below
+    inside = x.clip(-WHOLE, WHOLE)
+    below = inside.floor()
+    rest = inside - below
     odd = below - (below / 2.0).floor() * 2.0
-    return (
+    rounded = (
         nw.when(rest < 0.5)
         .then(below)
         .otherwise(nw.when(rest > 0.5).then(below + 1.0).otherwise(below + odd))
     )
+    return nw.when(x.abs() < WHOLE).then(rounded).otherwise(x)
 
 
 def records_of(batch: dict[str, Any], domain: Domain) -> dict[str, np.ndarray[Any, Any]]:

@@ -62,6 +62,23 @@ class Table:
 
         self.frame = nw.from_native(files.as_numbers(self.frame.to_native(), names))
 
+    def with_doubles(self, frame: Any, names: Sequence[str]) -> Any:
+        """`frame` with whole numbers in the columns `names` as doubles, where casts may fail.
+
+        Arrow's own cast raises an error for a whole number that no double equals.
+        """
+        if self.kind != "pyarrow":
+            return frame
+        import narwhals.stable.v2 as nw
+        import pyarrow as pa
+
+        native = frame.to_native()
+        for place, field in enumerate(native.schema):
+            if field.name in names and pa.types.is_integer(field.type):
+                doubles = native.column(place).cast(pa.float64(), safe=False)
+                native = native.set_column(place, field.name, doubles)
+        return nw.from_native(native)
+
     def small(self, columns: Mapping[str, NDArray[Any]]) -> Any:
         """A small public table in the same engine."""
         import narwhals.stable.v2 as nw
