@@ -20,7 +20,7 @@ from dpbinagg.partition import Partition
 from dpbinagg.paths import MAX_DEPTH
 from dpbinagg.privacy import Mechanism, Privacy
 from dpbinagg.release import Release
-from dpbinagg.settings import Settings
+from dpbinagg.settings import Settings, check_scale
 
 LARGE_TABLE = 20_000
 """Number of records from which on the number of bins grows more slowly."""
@@ -121,6 +121,7 @@ def conduct(
         names = range_variables(design, settings.partition)
         working, total = curator.ranges(design, names, allocation.ranges)
         design = design.with_domain(working)
+        check_scale(design)
     progress.step("partition")
     partition = make_partition(curator, design, allocation, settings, total)
     parts: list[Noisy] = []

@@ -18,16 +18,22 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-REQUEST_BITS = 24
-"""Numbers of a request have so many bits: projections are exact in double precision."""
+REQUEST_BITS, PROJECTION_BITS = 24, 33
+"""Bits of the numbers of a request, and of these and the number of columns together.
+
+With the 20 bits of a factor projections are then exact in double precision, in any order.
+"""
 
 
 def on_grid(array: Floats) -> Floats:
-    """Round to `REQUEST_BITS` bits below the largest entry."""
+    """Round to so many bits below the largest entry that projections on rows are exact."""
     largest = float(np.abs(array).max(initial=0.0))
+    if not math.isfinite(largest * array.shape[-1]):
+        raise ValueError("a request needs finite numbers")
     if largest == 0.0:
         return np.zeros_like(array)
-    step = 2.0 ** (math.ceil(math.log2(largest)) - REQUEST_BITS)
+    bits = min(REQUEST_BITS, PROJECTION_BITS - math.ceil(math.log2(array.shape[-1])))
+    step = 2.0 ** (math.ceil(math.log2(largest)) - bits)
     return np.asarray(np.rint(array / step) * step)
 
 
@@ -120,6 +126,17 @@ class ScoreRequest:
             object.__setattr__(self, name, rounded)
         if not 0.0 < self.spread_clip <= self.clip or not self.radius > 0.0:
             raise ValueError("a request needs radius > 0 and 0 < spread_clip <= clip")
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        """The proof of `sensitivity` needs numbers throughout, and cells that do not overlap."""
+        with np.errstate(all="ignore"):
+            limits = np.array([self.radius, self.clip, self.spread_clip]) ** np.array([2, 1, 1])
+            finite = np.isfinite(limits) & np.isfinite(1.0 / limits)
+        if not finite.all():
+            raise ValueError("a request needs finite limits with finite inverses")
+        if (np.diff(self.thresholds) < 0.0).any() or (np.diff(self.norm_edges) < 0.0).any():
+            raise ValueError("a request needs ascending thresholds and norm_edges")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ScoreRequest:

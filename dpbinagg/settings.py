@@ -160,8 +160,9 @@ def check_scale(design: Design) -> None:
                 "narrow them, or choose another unit"
             )
     low, high = design.response_bounds()
-    if not low < high or not max(abs(low), abs(high)) <= LARGEST:
+    if not high - low >= 1.0 / LARGEST or not max(abs(low), abs(high)) <= LARGEST:
         raise DomainError(
-            f"response {design.response_name!r} must vary on the bounds of its variables, and stay "
-            f"within {LARGEST:g}; check the formula and the bounds"
+            f"response {design.response_name!r} must vary on the bounds of its variables, by "
+            f"{1.0 / LARGEST:g} or more, and stay within {LARGEST:g}; check the formula and the "
+            "bounds"
         )

@@ -28,13 +28,28 @@ EXACT = 2 ** (53 - 2 * FACTOR_BITS)
 """Rows over which products of factors add up without error in double precision."""
 
 
+def put_scaled(
+    values: Floats, centre: Floats | float, factor: Floats | float, limit: float, out: Floats
+) -> None:
+    """Write ``(values - centre) * factor``, cut to ``[-limit, limit]``.
+
+    What is not a number becomes `limit`: `np.clip` would keep it, and as a whole number it is
+    the lowest one there is. No warning tells of a value.
+    """
+    with np.errstate(all="ignore"):
+        np.subtract(values, centre, out=out)
+        out *= factor
+    np.fmin(out, limit, out=out)
+    np.fmax(out, -limit, out=out)
+
+
 def unit_contributions(
     columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
 ) -> Floats:
     """Scaled deviations ``(z - centre) / unit`` and ``(y - centre_y) / unit_y``.
 
-    Every deviation is cut to its half-width, and the columns of a record
-    together to norm `sensitivity_x`; what is not a number counts as 0. The
+    Every deviation is cut to its half-width, what is not a number to the upper
+    end, and the columns of a record together to norm `sensitivity_x`. The
     sensitivity is a property of this function, whatever the bounds of the
     design say.
 
@@ -52,9 +67,8 @@ def unit_contributions(
             row[:] = 0.0
             continue
         values = columns[:, j] if j < p else response
-        np.subtract(values, np.take(scaling.centres[j], bins), out=row)
-        row *= np.take(scaling.inverse_units[j], bins)
-        np.clip(row, -1.0, 1.0, out=row)
+        centre, factor = (np.take(of[j], bins) for of in (scaling.centres, scaling.inverse_units))
+        put_scaled(values, centre, factor, 1.0, row)
         if j < p:
             norm2 += row * row
     limit = scaling.sensitivity_x
@@ -158,9 +172,7 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
             if j < 0
             else (columns[:, j], scaling.centre[j], scaling.scale[j])
         )
-        np.subtract(values, centre, out=row)
-        row *= one / scale
-        np.clip(row, -one, one, out=row)
+        put_scaled(values, centre, one / scale, one, row)
         row += 0.5
         np.floor(row, out=row)
     return f

@@ -1,5 +1,7 @@
 """Sums of residual scores: what is asked for, within the sensitivity, whatever the blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpbinagg.curator import scores
 from dpbinagg.curator.aggregates import factors, with_constant
-from dpbinagg.rounds import GroupWeights, ScoreRequest
+from dpbinagg.rounds import GroupWeights, ScoreRequest, on_grid
 from dpbinagg.scaling import ColumnScaling
 
 UNIT = 2.0**-40
@@ -103,3 +105,35 @@ def test_the_order_of_records_does_not_show():
     shuffled = scores.score_sums(f[:, rng.permutation(n)], scaling, request)
     for name in ("score", "hessian", "spread", "inside", "tails", "norms"):
         assert (getattr(whole, name) == getattr(shuffled, name)).all(), name
+
+
+@pytest.mark.parametrize("size", [3, 512, 513, 5000])
+def test_projections_are_exact_whatever_the_number_of_columns(size):
+    """Otherwise a record's contribution would depend on its place in a block."""
+    row = on_grid(1.0 - np.random.default_rng(0).random(size) * 1e-3)
+    f = np.full(size, scores.ONE - 1.0)
+    step = 2.0**-30
+    whole = sum(int(weight / step) * int(value) for weight, value in zip(row, f, strict=True))
+    assert (row / step == np.rint(row / step)).all()
+    assert float(row @ f) == whole * step == float(row[::-1] @ f)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"coefficients": np.array([0.0, np.nan, 0.0])},
+        {"coefficients": np.array([1e308, -1e308, 1e308])},
+        {"whitening": np.array([[np.inf, 0.0, 1.0]])},
+        {"radius": 1e-170},
+        {"radius": 1e170},
+        {"radius": np.nan},
+        {"clip": np.inf},
+        {"spread_clip": 1e-310},
+        {"thresholds": np.array([0.3, 0.1])},
+        {"norm_edges": np.array([1.0, 4.0, 0.5])},
+    ],
+)
+def test_requests_for_which_the_sensitivity_is_not_proven_are_refused(wrong):
+    request = make_request(1, 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="a request needs"):
+        replace(request, **wrong)
