@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpbinagg.analyst import kalman
+from dpbinagg.analyst.clipping import mean_clipped_square
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.state import State, unresolved, without
 from dpbinagg.analyst.tails import Tails
@@ -58,11 +59,12 @@ def weak_directions(state: State) -> int:
 
 
 def clipped_variance(state: State) -> float:
-    """Variance of the clipped residuals at the final estimate."""
+    """Variance of the clipped residuals at the final estimate, at least that of a normal law."""
     inner = state.spread_mean * state.spread_clip**2
     tails = Tails.merge(state.tails, state.nobs)
     total = inner + tails.clipped_square(state.spread_clip, state.clip)
-    return max(total - state.prediction2, state.scale)
+    normal = state.clip**2 * float(mean_clipped_square(state.clip / np.sqrt(state.scale)))
+    return max(total - state.prediction2, normal)
 
 
 def sampling_cov(state: State) -> Array:
