@@ -264,9 +264,20 @@ REACH = [
 
 
 def reach(options: Any) -> None:
-    """Error and coverage against targets, next to OLS and the baselines."""
-    rows = run(REACH, options.methods or QUICK, "reach", options)
+    """Error and coverage against targets, next to OLS and the baselines.
+
+    Errors are those of the first `replicates` tables; coverage of OLS and of the default method
+    comes from `coverage_replicates` of them, for its Monte Carlo error is larger.
+    """
+    methods = options.methods or QUICK
+    rows = run(REACH, methods, "reach", options)
     table = summarise(rows, ["setting", "method"], "error")
+    few = tuple(name for name in ("ols", "refined") if name in methods)
+    more = range(options.replicates, options.coverage_replicates)
+    if few and len(more):
+        tasks = [(setting, replicate, few) for setting in REACH for replicate in more]
+        extra = replicate_map(simulate, tasks, "reach, coverage", options.processes)
+        rows = pd.concat([rows, extra], ignore_index=True)
     covered = [c for c in rows.columns if c.startswith("covered")]
     shares = rows.groupby(["setting", "method"], sort=False)[covered].mean()
     pooled = rows.assign(all=rows[covered].mean(axis=1)).groupby(["setting", "method"], sort=False)
@@ -274,6 +285,7 @@ def reach(options: Any) -> None:
     table["coverage_error"] = pooled["all"].agg(mean_error).to_numpy()
     table["coverage_lowest"] = shares.min(axis=1).to_numpy()
     table["coverage_highest"] = shares.max(axis=1).to_numpy()
+    table["coverage_replicates"] = pooled["all"].size().to_numpy()
     table["width"] = pooled["width"].mean().to_numpy()
     ols = table[table.method == "ols"].set_index("setting")["median"]
     table["over_ols"] = table["median"] / table["setting"].map(ols)
@@ -343,6 +355,7 @@ PARTS = {"figure1": figure1, "figure2": figure2, "reach": reach, "table2": table
 
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0], tuple(PARTS))
+    parser.add_argument("--coverage-replicates", type=int, default=1000, help="of reach")
     parser.add_argument("--methods", help="comma-separated, from " + ", ".join(METHODS))
     options = parser.parse_args()
     options.methods = tuple(options.methods.split(",")) if options.methods else ()

@@ -77,6 +77,8 @@ def reach(table: pd.DataFrame) -> str:
         if "binagg" in methods
         else "Methods that are missing here were not run yet. "
     )
+    if "coverage_replicates" in table.columns:
+        honest += f"Coverage from {int(ours['coverage_replicates'].min()):,} replicates. Errors: "
     return markdown(header, rows) + replicates(table, honest)
 
 
