@@ -11,7 +11,7 @@ from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.engines import open_data
 from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.domain import Domain
-from dpbinagg.errors import DomainError
+from dpbinagg.errors import DomainError, IncompleteError
 from dpbinagg.formula import build_design
 from dpbinagg.release import Release
 from dpbinagg.settings import (
@@ -187,7 +187,13 @@ def dp_release(
         else ledger.charging(spends, formula=formula, purpose="release")
     )
     with charge as entry:
-        curator = Curator(data, design, settings.missing, rng)
+        try:
+            curator = Curator(data, design, settings.missing, rng)
+        except IncompleteError:
+            # An exact answer, so what was charged stays: nobody asks such questions for free.
+            if entry is not None:
+                entry.releasing()
+            raise
         if entry is not None:
             entry.releasing()
         return pipeline.conduct(curator, design, allocation, settings)

@@ -29,6 +29,20 @@ class DataError(DPBinAggError, ValueError):
     """The table does not fit the formula and the domain."""
 
 
+class IncompleteError(DataError):
+    """A record is incomplete, and ``missing="raise"`` was asked for.
+
+    That it is raised tells of the records: the one answer of the package without noise.
+    """
+
+    def __init__(
+        self,
+        message: str = "missing='raise': the table has an incomplete or undeclared value in a "
+        "variable of the formula; complete it, or use missing='drop'",
+    ) -> None:
+        super().__init__(message)
+
+
 class NotReleasedError(DPBinAggError, AttributeError):
     """A quantity that would need the records and was not released."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.boxes import Records
 from dpbinagg.domain import Categorical, Domain, Numeric
-from dpbinagg.errors import DataError
+from dpbinagg.errors import DataError, IncompleteError
 
 
 def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: str) -> Records:
@@ -57,10 +57,7 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
     if complete.all():
         return columns
     if missing == "raise":
-        raise DataError(
-            "missing='raise': the table has an incomplete or undeclared value in a variable of "
-            "the formula; complete it, or use missing='drop'"
-        )
+        raise IncompleteError
     return {name: column[complete] for name, column in columns.items()}
 
 

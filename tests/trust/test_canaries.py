@@ -31,7 +31,7 @@ import pytest
 
 from dpbinagg import Budget, Domain, Ledger, Release, dp_ols, dp_release, show_progress
 from dpbinagg.audit.content import content
-from dpbinagg.errors import DPBinAggError
+from dpbinagg.errors import DataError, DPBinAggError
 
 INSIDE, BEYOND, LOW, INDEX, ELSEWHERE = 987654.321, 7.6543219e17, -31337.75, 424242.125, 66613.875
 WORD, LABEL = "zq§canary", "ix§canary"
@@ -205,6 +205,18 @@ def test_ledger_holds_nothing(outside: Path) -> None:
             "y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS, ledger=ledger, missing="raise", rng=1
         )
     assert_clean("entries", ledger.entries().to_csv())
+
+
+def test_an_exact_answer_is_charged(outside: Path) -> None:
+    """`missing="raise"` tells of the records; a refusal by the schema does not, and is free."""
+    ledger = Ledger(outside / "ledger.db", mu=3.0)
+    given = {"bounds": BOUNDS, "ledger": ledger, "missing": "raise", "rng": 1}
+    with pytest.raises(DataError, match="incomplete"):
+        dp_release("y ~ x + C(g)", table(), mu=1.0, **given)
+    assert ledger.spent == pytest.approx(1.0)
+    with pytest.raises(DataError, match="no column"):
+        dp_release("y ~ x + C(g)", table().drop(columns="x"), mu=1.0, **given)
+    assert ledger.spent == pytest.approx(1.0)
 
 
 def test_private_table_is_let_go(outside: Path) -> None:

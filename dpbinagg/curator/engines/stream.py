@@ -23,7 +23,7 @@ from dpbinagg.curator.engines.room import memory_room
 from dpbinagg.curator.engines.tables import Table
 from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
-from dpbinagg.errors import DataError
+from dpbinagg.errors import DataError, IncompleteError
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
@@ -72,10 +72,7 @@ class StreamEngine:
     def _require_complete(self) -> None:
         row = self._rows(self._cleaner.incomplete(self._table.frame))
         if int(row["left_out"][0] or 0):
-            raise DataError(
-                "missing='raise': the table has an incomplete or undeclared value in a variable "
-                "of the formula; complete it, or use missing='drop'"
-            )
+            raise IncompleteError
 
     def _rows(self, frame: Any) -> dict[str, NDArray[Any]]:
         return guard(lambda: self._table.rows(frame))
