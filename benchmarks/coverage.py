@@ -22,8 +22,9 @@ from common import arguments, mean_error, replicate_map, rng_for, write_csv
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
-from dpbinagg.analyst.bins import corrected
-from dpbinagg.analyst.fit import estimates, released_bins
+from dpbinagg.analyst.bins import corrected, naive
+from dpbinagg.analyst.fit import estimates, released_bins, replay
+from dpbinagg.analyst.refined import finish
 
 SIZES = (500, 2000, 10_000)
 DIMENSIONS = (1, 2, 5)
@@ -88,8 +89,7 @@ def run_cell(task: tuple[Any, ...]) -> list[dict[str, Any]]:
         frame, bounds, slopes = make_cell(n, d, law, errors, width, rng)
         formula = "y ~ " + " + ".join(frame.columns[:d])
         release = dp_release(formula, frame, mu=mu, bounds=bounds, rng=rng)
-        found = estimates(release)
-        best = found.get("refined") or found.get("combined") or found["corrected"]
+        best, simple = finish(replay(release)), naive(released_bins(release))
         rows.append(
             {
                 "n": n,
@@ -101,7 +101,7 @@ def run_cell(task: tuple[Any, ...]) -> list[dict[str, Any]]:
                 "replicate": replicate,
                 "identified": best.identified,
                 "covered": covered(best, slopes).mean(),
-                "naive_covered": covered(found["naive"], slopes).mean(),
+                "naive_covered": covered(simple, slopes).mean(),
                 "se": best.bse[-d:].mean(),
                 "error": np.linalg.norm(best.params[-d:] - slopes) / np.linalg.norm(slopes),
             }

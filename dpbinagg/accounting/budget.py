@@ -26,8 +26,8 @@ DEFAULT_SHARES: Mapping[str, float] = MappingProxyType(
         "count": 0.03,
         "sum_x": 0.025,
         "sum_y": 0.025,
-        "moments": 0.30,
-        "scores": 0.50,
+        "moments": 0.20,
+        "scores": 0.60,
     }
 )
 """The package default, as shares of mu squared."""
