@@ -22,6 +22,9 @@ from dpbinagg.analyst.types import Array, Bins, Estimate
 ITERATIONS = 6
 """Rounds of reweighting; the weights settle to three digits in four."""
 
+ONE_RECORD = 0.5
+"""A noisy count under it is taken for that of an empty bin."""
+
 LEAST_COUNT = 2.0
 """The published algorithm discards bins with a smaller noisy count."""
 
@@ -41,8 +44,8 @@ def naive(bins: Bins) -> Estimate:
     ``sigma^2 (sum w z z')^-1``, sigma^2 = sum w e^2/(K-p): what an analyst gets who
     ignores the noise.
     """
-    used = bins.counts >= 1.0
-    weights = np.where(used, 1.0 / np.maximum(bins.counts, 1.0), 0.0)
+    used = bins.counts >= ONE_RECORD
+    weights = inverse_counts(bins)
     gram = (bins.sum_x * weights[:, None]).T @ bins.sum_x
     bread, dropped = inverse_psd(gram)
     params = bread @ ((weights * bins.sum_y) @ bins.sum_x)
@@ -84,7 +87,7 @@ def corrected(bins: Bins, weights: str = "efficient", cov_type: str = "sandwich"
         raise ValueError(f"weights must be 'efficient' or 'count', got {weights!r}")
     if cov_type not in ("sandwich", "model"):
         raise ValueError(f"cov_type must be 'sandwich' or 'model', got {cov_type!r}")
-    counts = np.maximum(bins.counts, 0.0)
+    counts = np.maximum(bins.counts, ONE_RECORD)
     scale = bins.half_width_y**2 / 4
     tau2 = _floored(scale * counts + bins.sd_y**2)
     fit = _solve(bins, _weights(bins, weights, tau2))
@@ -205,9 +208,15 @@ def _smallest_root(gram: Array, omega: Array) -> float:
     return 1.0 / largest if largest > 0 else np.inf
 
 
+def inverse_counts(bins: Bins) -> Array:
+    """Weights 1/c, zero where a bin seems empty."""
+    full = bins.counts >= ONE_RECORD
+    return np.asarray(np.where(full, 1.0 / np.maximum(bins.counts, ONE_RECORD), 0.0))
+
+
 def _weights(bins: Bins, kind: str, tau2: Array) -> Array:
     if kind == "count":
-        return np.asarray(np.where(bins.counts >= 1.0, 1.0 / np.maximum(bins.counts, 1.0), 0.0))
+        return inverse_counts(bins)
     return np.asarray(1.0 / tau2)
 
 
@@ -237,7 +246,8 @@ def _total(bins: Bins) -> float:
 def _rank_notes(bins: Bins, dropped: int, df_resid: float) -> tuple[str, ...]:
     if df_resid <= 0:
         return (
-            f"{bins.n_bins} bins cannot identify {bins.n_params} coefficients: more budget, "
+            f"{bins.n_bins} {'bin' if bins.n_bins == 1 else 'bins'} cannot identify "
+            f"{bins.n_params} coefficients: more budget, "
             "more records, tighter bounds or fewer terms would give more bins.",
         )
     if dropped:

@@ -157,7 +157,7 @@ def test_too_few_bins_are_said_in_words():
     bins, _, _ = exact_bins(np.random.default_rng(6), per_side=1)
     for estimate in (naive(bins), corrected(bins), paper(bins)):
         assert not estimate.identified
-        assert "1 bins cannot identify 3 coefficients" in estimate.notes[0]
+        assert "1 bin cannot identify 3 coefficients" in estimate.notes[0]
         assert np.all(np.isfinite(estimate.params))
         assert np.all(np.isfinite(estimate.cov))
 
