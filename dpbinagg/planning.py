@@ -17,6 +17,7 @@ from dpbinagg.api import dp_release
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
+from dpbinagg.report import tables
 from dpbinagg.settings import total_mu
 
 LARGEST_SIMULATION = 20_000
@@ -48,10 +49,18 @@ class Plan:
     assumptions: str
 
     def __str__(self) -> str:
-        table = self.frame.to_string(float_format=lambda value: f"{value:.4g}")
-        return f"Expected for n = {self.n:,} and mu = {self.mu:g}\n\n{table}\n\n{self.assumptions}"
+        return "\n".join([self.table(), "", *tables.wrapped(self.assumptions, tables.WIDTH)])
 
     __repr__ = __str__
+
+    def table(self) -> str:
+        """The standard errors as text, without the assumptions."""
+        rows = []
+        for term, error, ordinary, ratio, least in self.frame.itertuples():
+            shown = [tables.number(x, tables.decimals_for(x)) for x in (error, ordinary, least)]
+            rows.append([term, *shown[:2], f"{ratio:.2f}", shown[2]])
+        title = f"Expected for n = {self.n:,} and mu = {self.mu:g}"
+        return tables.plain(["", "std err", "ordinary", "ratio", "detectable"], rows, title)
 
 
 def plan(
@@ -109,7 +118,9 @@ def plan(
     """
     total = total_mu(mu, epsilon, delta)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
-        raise DataError(f"n must be a whole number of at least 2, got {type(n).__name__}")
+        raise DataError(f"n must be a whole number of at least 2, got {n!r}")
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise DataError(f"replicates must be a whole number of at least 1, got {replicates!r}")
     domain = bounds if isinstance(bounds, Domain) else Domain(bounds)
     design = build_design(formula, domain)
     if design.unbounded:
@@ -121,6 +132,7 @@ def plan(
     error = (high - low) / RANGE_IN_SDS if sd is None else float(sd)
     if not error > 0.0:
         raise DataError("sd must be a number above 0")
+    _require_columns(example, design)
     beta = _coefficients(design, coefficients)
     generator = np.random.default_rng(rng)
     size = min(int(n), LARGEST_SIMULATION)
@@ -151,6 +163,15 @@ def plan(
     frame["ratio"] = frame["se"] / frame["se_ols"]
     frame["detectable"] = 2.8 * frame["se"]
     return Plan(frame, int(n), total, error, _assumptions(error, sd, coefficients, example))
+
+
+def _require_columns(example: pd.DataFrame | None, design: Design) -> None:
+    lacking = [] if example is None else [v for v in design.variables if v not in example]
+    if lacking:
+        raise DataError(
+            f"example has no column {lacking[0]!r}, which the formula uses; it needs "
+            f"{', '.join(design.variables)}"
+        )
 
 
 def _coefficients(design: Design, given: Mapping[str, float] | None) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from dpbinagg.files.tables import (
 from dpbinagg.files.validity import check_release
 from dpbinagg.release import Release
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["load_release", "save_release"]
 
 DAMAGE = (
@@ -53,6 +56,7 @@ def save_release(
     folder: str | Path,
     *,
     results: Any = None,
+    synthetic: pd.DataFrame | None = None,
     extra: Mapping[str, bytes] | None = None,
     rng: Any = None,
 ) -> None:
@@ -71,6 +75,8 @@ def save_release(
     results : results object, optional
         The regression to write coefficients and synthetic records for; the
         best estimate of the release's own model by default.
+    synthetic : DataFrame, optional
+        Calibrated synthetic records of `results`; drawn here by default.
     extra : mapping of file names to contents, optional
         Further files of the folder, such as a report.
     rng : None, seed or Generator
@@ -91,7 +97,8 @@ def save_release(
         if results is None:
             results = _best_fit(release)
         if results is not None:
-            files |= replication_files(release, results, rng)
+            table = results.synthesize(rng=rng) if synthetic is None else synthetic
+            files |= replication_files(release, results, table)
     files |= dict(extra or {})
     files["README.md"] = readme(
         release, results, [*files, "README.md", "manifest.json"], __version__

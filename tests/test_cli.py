@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +16,9 @@ import pandas as pd
 import pytest
 
 from dpbinagg import Domain, dp_ols, load_release
+from dpbinagg.analyst import synthesis
 from dpbinagg.cli import main
+from dpbinagg.cli.parser import KINDS
 from dpbinagg.cli.tables import read_table, with_labels, with_types, write_table
 from dpbinagg.datasets import codebook_path, data_path, load_wages
 from dpbinagg.errors import DataError
@@ -55,6 +60,22 @@ def test_fit_writes_everything_that_it_promises(folder):
     for other in (parquet, stata):
         np.testing.assert_allclose(other["wage"], csv["wage"], rtol=1e-12)
         assert other["region"].astype(str).tolist() == csv["region"].tolist()
+
+
+def test_all_files_of_a_fit_hold_the_same_synthetic_records(tmp_path):
+    """With secure randomness too, where every draw is another one."""
+    target = tmp_path / "release"
+    arguments = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK)
+    assert run(*arguments, "--out", str(target), "--format", "dta") == 0
+    csv = pd.read_csv(target / "synthetic.csv")
+    stata = pd.read_stata(target / "synthetic.dta")
+    np.testing.assert_allclose(stata["wage"], csv["wage"], rtol=1e-12)
+    link = re.search(
+        r'href="data:text/csv;base64,([^"]*)" download="synthetic.csv"',
+        (target / "report.html").read_text(encoding="utf-8"),
+    )
+    offered = pd.read_csv(io.BytesIO(base64.b64decode(link[1])))
+    np.testing.assert_allclose(offered["wage"], csv["wage"], rtol=1e-8)
 
 
 def test_fit_shows_the_table_and_the_ledger(tmp_path, capsys):
@@ -126,12 +147,27 @@ def test_synth_writes_copies(folder, tmp_path, ending, capsys):
     assert reader(table)["copy"].value_counts().tolist() == [400] * 3
 
 
+@pytest.mark.parametrize(("copies", "words"), [("1", "Least squares of"), ("3", "to each copy")])
+def test_synth_says_how_to_use_the_table(folder, tmp_path, capsys, copies, words):
+    table = str(tmp_path / "synthetic.csv")
+    assert run("synth", str(folder), "--out", table, "--copies", copies, "--size", "50") == 0
+    assert words in capsys.readouterr().out
+
+
+def test_synth_makes_every_kind():
+    assert KINDS == synthesis.KINDS
+
+
 def test_plan_needs_no_table(capsys):
     arguments = ("plan", "np.log(wage) ~ educ", "--n", "2000", "--mu", "0.5", "1")
     assert run(*arguments, "--bounds", CODEBOOK, "--json") == 0
     strict, usual = json.loads(capsys.readouterr().out)
     assert strict["mu"] == 0.5
     assert strict["coefficients"][1]["se"] > usual["coefficients"][1]["se"]
+    assert run(*arguments, "--bounds", CODEBOOK) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("Expected for n = 2,000") == 2
+    assert shown.count("Assumed:") == 1
 
 
 def test_demo_shows_truth_beside_private(capsys):
@@ -177,7 +213,7 @@ def test_no_command_shows_help(capsys):
     [
         (["fit", "y ~ x", "absent.csv", "--mu", "1"], "does not exist"),
         (["fit", "y ~ x", "table.doc", "--mu", "1"], "must be a file that ends in"),
-        (["fit", "wage ~ educ", WAGES], "give the privacy"),
+        (["fit", "wage ~ educ", WAGES], "--mu 1, or --epsilon 2 --delta 1e-6"),
         (["fit", "wage ~ educ", WAGES, "--mu", "1", "--epsilon", "1"], "not both"),
         (["fit", "wage ~ educ", WAGES, "--mu", "-1"], "mu"),
         (["fit", "wage ~ C(region)", WAGES, "--mu", "1"], '--bound "NAME=a|b|c"'),
@@ -185,7 +221,10 @@ def test_no_command_shows_help(capsys):
         (["fit", "wage ~ educ", WAGES, "--mu", "1", "--bound", "educ"], "--bound must read"),
         (["fit", "wage ~ educ", WAGES, "--mu", "1", "--budget", "all=1"], "--budget must be"),
         (["fit", "wage ~ educ", WAGES, "--mu", "1", "--ledger", "no.db"], "--create --mu 2"),
-        (["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", "no.csv"], "codebook 'no.csv'"),
+        (
+            ["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", "no.csv"],
+            "codebook 'no.csv' does not",
+        ),
         (["refit", "absent"], "does not exist"),
         (["synth", "absent", "--out", "x.doc"], "must be written to a file that ends in"),
         (["ledger", "no.db"], "does not exist"),
@@ -315,6 +354,19 @@ def test_folders_patterns_and_packed_files_are_streamed(survey, tmp_path, where,
     expected = dp_ols("income ~ age + C(sex)", survey, mu=5, bounds=domain, rng=1)
     values = [row["estimate"] for row in found["coefficients"]]
     np.testing.assert_allclose(values, expected.params, rtol=1e-9)
+
+
+def test_a_sheet_is_found_by_its_name(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "book.xlsx"
+    with pd.ExcelWriter(path) as book:
+        pd.DataFrame({"x": [1.0]}).to_excel(book, sheet_name="first", index=False)
+        pd.DataFrame({"x": [2.0]}).to_excel(book, sheet_name="second", index=False)
+    domain = Domain({"x": (0, 9), "y": (0, 9)})
+    for name, value in ((None, 1.0), ("first", 1.0), ("second", 2.0)):
+        assert read_table(path, "y ~ x", domain, name)["x"].tolist() == [value]
+    with pytest.raises(DataError, match="has no sheet 'third'; check --sheet"):
+        read_table(path, "y ~ x", domain, "third")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "dta", "sav", "xlsx"])

@@ -38,6 +38,10 @@ def test_the_table_and_its_words():
     text = str(planned)
     assert "n = 1,000" in text
     assert "spread evenly" in text
+    assert max(map(len, text.splitlines())) <= 78
+    assert text.startswith(planned.table())
+    with pytest.raises(DataError, match="at least 2, got 1"):
+        plan("y ~ x", 1, 1, {"x": (0, 1), "y": (0, 8)})
 
 
 def test_less_privacy_and_more_records_help():
@@ -62,6 +66,8 @@ def test_transformed_response_and_public_example():
         (DataError, {"n": 1}),
         (DataError, {"n": 10.5}),
         (DataError, {"sd": -1.0}),
+        (DataError, {"replicates": 0}),
+        (DataError, {"example": pd.DataFrame({"z": [1.0]})}),
         (BudgetError, {"mu": 0}),
         (DPBinAggError, {"coefficients": {"z": 1.0}}),
     ],

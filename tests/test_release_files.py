@@ -481,6 +481,28 @@ def test_the_readme_lists_every_file_and_the_statement_is_there(release, saved):
     assert "$" not in text
 
 
+def test_the_readme_warns_and_names_the_files_that_are_there(saved, tmp_path):
+    assert "**NOT FOR PUBLICATION" in (saved / "README.md").read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bounds = {"educ": (6, 19), "wage": (0.5, 100)}
+        made = dp_release("wage ~ educ", wages(), mu=1, bounds=bounds, budget=Budget.paper())
+        made.save(tmp_path / "secure")
+        dp_release("wage ~ educ", wages(60), mu=0.01, bounds=bounds).save(tmp_path / "weak")
+    text = (tmp_path / "secure" / "README.md").read_text()
+    assert "NOT FOR PUBLICATION" not in text
+    assert "moments.csv" not in text
+    assert "The statistics in\n`bins.csv` and `release.json` are noisy sums" in text
+    assert "**CAUTION" in (tmp_path / "weak" / "README.md").read_text()
+
+
+def test_save_takes_synthetic_records_that_were_made_before(release, tmp_path):
+    table = release.ols().synthesize(size=100, rng=1)
+    save_release(release, tmp_path / "release", synthetic=table)
+    found = pd.read_csv(tmp_path / "release" / "synthetic.csv")
+    np.testing.assert_array_equal(found["wage"], table["wage"])
+
+
 def test_bins_are_readable_by_others(release, saved):
     table = pd.read_csv(saved / "bins.csv")
     assert len(table) == release.n_bins

@@ -35,24 +35,19 @@ def run(options: argparse.Namespace) -> None:
 def beside_ordinary(results: Any, data: Any, truth: Any) -> str:
     """The private coefficients beside the ordinary ones: possible because nobody here is real."""
     import numpy as np
-    import pandas as pd
     import statsmodels.formula.api as smf
     from patsy import EvalEnvironment
 
+    from dpbinagg.report import tables
+
     names = EvalEnvironment([{"np": np}])
     ordinary = smf.ols(data.formula, data.frame, eval_env=names).fit()
-    table = pd.DataFrame(
-        {
-            "truth": pd.Series({name: truth.get(name) for name in results.params.index}),
-            "ordinary": ordinary.params,
-            "(s.e.)": ordinary.bse,
-            "private": results.params,
-            "(s.e.) ": results.bse,
-        }
-    ).loc[results.params.index]
-    lines = [
-        "These people are invented, so the ordinary regression may be shown as well:",
-        "",
-        table.to_string(float_format=lambda value: f"{value:.4g}"),
-    ]
-    return "\n".join(lines)
+    rows = []
+    for term in results.params.index:
+        fits = [(fit.params[term], fit.bse[term]) for fit in (ordinary, results)]
+        decimals = tables.decimals_for(min(error for _, error in fits))
+        shown = [tables.number(value, decimals) for fit in fits for value in fit]
+        rows.append([term, f"{truth[term]:g}" if term in truth else "", *shown])
+    header = ["", "truth", "ordinary", "std err", "private", "std err"]
+    title = "The ordinary regression, which may be shown because these people are invented"
+    return tables.plain(header, rows, title)

@@ -14,6 +14,8 @@ from dpbinagg.cli.tables import read_table, table_bytes
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, ReleaseError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpbinagg.accounting import Budget, Ledger
     from dpbinagg.domain import Domain
 
@@ -25,6 +27,8 @@ def run(options: argparse.Namespace) -> None:
     from dpbinagg.api import dp_ols
     from dpbinagg.progress import show_progress
 
+    if options.mu is None and options.epsilon is None and options.delta is None:
+        raise BudgetError("say how much privacy to spend: --mu 1, or --epsilon 2 --delta 1e-6")
     domain = public_domain(options.bounds, options.bound)
     budget = parse_budget(options.budget)
     if options.out:
@@ -65,6 +69,11 @@ def public_domain(codebook: str | None, bounds: list[str]) -> Domain:
     """The codebook, and the bounds given one by one."""
     from dpbinagg.domain import Domain
 
+    if codebook is not None and not Path(codebook).is_file():
+        raise DomainError(
+            f"codebook {codebook!r} does not exist; make one to fill in: "
+            f"dpbinagg codebook TABLE --out {codebook}"
+        )
     domain = Domain() if codebook is None else Domain.from_csv(codebook)
     return domain.updated(dict(parse_bound(text) for text in bounds))
 
@@ -157,8 +166,11 @@ def save(results: Any, folder: str, formats: list[str], rng: int | None) -> Path
     from dpbinagg.release_files import save_release
 
     def write(target: Path) -> Path:
-        extra = extra_files(results, formats, rng)
-        save_release(results.release, target, results=results, extra=extra, rng=_stream(rng, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = results.synthesize(rng=_stream(rng))
+            extra = extra_files(results, table, formats, rng)
+        save_release(results.release, target, results=results, synthetic=table, extra=extra)
         return target
 
     try:
@@ -172,23 +184,23 @@ def save(results: Any, folder: str, formats: list[str], rng: int | None) -> Path
         ) from error
 
 
-def extra_files(results: Any, formats: list[str], rng: int | None) -> dict[str, bytes]:
-    """The report, and the synthetic data in other formats."""
-    from dpbinagg.report.page import render
+def extra_files(
+    results: Any, table: pd.DataFrame, formats: list[str], rng: int | None
+) -> dict[str, bytes]:
+    """The report, and the synthetic table in other formats; a page cannot carry a very long one."""
+    from dpbinagg.report.page import MOST_ROWS, render
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = {REPORT: render(results, rng=_stream(rng, 1)).encode()}
-        for name in formats:
-            table = results.synthesize(rng=_stream(rng, 2))
-            made[f"synthetic.{name}"] = table_bytes(table, f".{name}")
+    shown = table if len(table) <= MOST_ROWS else None
+    made = {REPORT: render(results, synthetic=shown, rng=_stream(rng)).encode()}
+    for name in formats:
+        made[f"synthetic.{name}"] = table_bytes(table, f".{name}")
     return made
 
 
-def _stream(rng: int | None, number: int) -> Any:
+def _stream(rng: int | None) -> Any:
     """Randomness for synthetic data that is not that of the noise."""
     if rng is None:
         return None
     import numpy as np
 
-    return np.random.default_rng([rng, number])
+    return np.random.default_rng([rng, 2])

@@ -17,6 +17,8 @@ honest standard errors, synthetic records) may be published: it tells almost not
 any one person. How much "almost nothing" is, is a number that you choose, mu.
 """
 
+KINDS = ("calibrated", "predictive", "bounded", "binagg")
+
 START = """\
 start here:
   dpbinagg demo
@@ -37,15 +39,15 @@ examples:
       --bound income=1000,500000 --bound "sex=male|female"
   dpbinagg fit "score ~ treatment" school.parquet --mu 0.5 --ledger school.db --json
 
-how much privacy (--mu): 0.5 is strict, 1 usual, 2 lenient. Somebody who knows
-everything about everybody else, and tosses a coin about you, is right 50% of the time; with
-the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84% of the time.
+how much privacy (--mu, or --epsilon and --delta; one of them is needed): mu = 0.5 is strict,
+1 usual, 2 lenient. Somebody who knows everything about everybody else, and tosses a coin about
+you, is right 50% of the time; with the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84%.
 
 bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels (type is numeric,
-integer, categorical or boolean; levels are separated by |). Take bounds from the
-questionnaire, the law or common sense, never from the records; "dpbinagg codebook" writes one to
-fill in. Bounds that are not given
-are found privately, from the same budget; levels of categories must be declared.
+integer, categorical or boolean; levels are separated by |); "dpbinagg codebook" writes one to
+fill in. Take bounds from the questionnaire, the law or common sense, never from the records.
+Bounds that are not given are found privately, from the same budget; levels of categories must
+be declared.
 
 tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
 A folder of Parquet files or a pattern such as "part-*.parquet" is streamed, whatever its size.
@@ -73,7 +75,8 @@ examples:
 
 kinds:
   calibrated  ordinary least squares on it, in any software, returns the released coefficients
-  bounded     every value inside the bounds; for looking, plotting, machine learning
+  predictive  the same covariates, and a response inside its bounds; for machine learning
+  bounded     every value inside its bounds and bin; for looking and plotting
   binagg      the law of the published method; with --bin-id, dpbinagg refit reads it
 
 Standard errors that other software prints for one table leave out the privacy noise. With
@@ -96,6 +99,9 @@ examples:
   dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
 
 The standard errors to expect, from public facts alone: nothing is spent, no records are needed.
+Beside them stand the ordinary ones, the ratio of the two, and the smallest coefficient that
+would be found with a power of 80%. All variables need bounds (--bounds, --bound); see
+dpbinagg fit --help for what a codebook is.
 """
 
 CODEBOOK = """\
@@ -167,7 +173,7 @@ def _privacy(parser: argparse.ArgumentParser) -> None:
 
 def _bounds(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is public")
-    group.add_argument("--bounds", metavar="CODEBOOK", help="a codebook, see below")
+    group.add_argument("--bounds", metavar="CODEBOOK", help="a codebook: bounds and levels")
     group.add_argument(
         "--bound",
         action="append",
@@ -179,9 +185,15 @@ def _bounds(parser: argparse.ArgumentParser) -> None:
 
 def _estimation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--estimator", choices=("refined", "combined", "corrected", "naive", "paper")
+        "--estimator",
+        choices=("refined", "combined", "corrected", "naive", "paper"),
+        help="the best that was released by default",
     )
-    parser.add_argument("--cov-type", choices=("sandwich", "model"))
+    parser.add_argument(
+        "--cov-type",
+        choices=("sandwich", "model"),
+        help="covariance of the estimates from bins; sandwich by default",
+    )
 
 
 def _output(parser: argparse.ArgumentParser, compare: bool = True) -> None:
@@ -195,19 +207,43 @@ def _output(parser: argparse.ArgumentParser, compare: bool = True) -> None:
 def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit a private regression and save what is public", FIT)
     parser.add_argument("formula", help='as in R and statsmodels: "wage ~ educ + C(region)"')
-    parser.add_argument("data", help="the private table")
+    parser.add_argument("data", help="the private table, see below")
     _privacy(parser)
     group = parser.add_argument_group("privacy, finer")
     group.add_argument("--ledger", metavar="FILE", help="charge this ledger; see dpbinagg ledger")
-    group.add_argument("--neighbours", choices=("add-remove", "replace"), default="add-remove")
-    group.add_argument("--budget", metavar="SPLIT", help="'paper', or moments=2,scores=3,ranges=0")
-    group.add_argument("--calibration", choices=("joint", "paper"), default="joint")
-    group.add_argument("--partition", choices=("privtree", "grid"), default="privtree")
+    group.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace"),
+        default="add-remove",
+        help="what one person changes: a record more or less (default), or another one",
+    )
+    group.add_argument(
+        "--budget",
+        metavar="SPLIT",
+        help="how mu is divided: 'paper', or as in moments=2,scores=3,ranges=0",
+    )
+    group.add_argument(
+        "--calibration",
+        choices=("joint", "paper"),
+        default="joint",
+        help="'paper' adds the published, too small noise; the true mu is shown",
+    )
+    group.add_argument(
+        "--partition",
+        choices=("privtree", "grid"),
+        default="privtree",
+        help="how the bins are cut: where the records are (default), or evenly",
+    )
     group.add_argument(
         "--rng", type=int, metavar="SEED", help="reproducible, for tests only: not for publication"
     )
     _bounds(parser)
-    parser.add_argument("--missing", choices=("drop", "raise"), default="drop")
+    parser.add_argument(
+        "--missing",
+        choices=("drop", "raise"),
+        default="drop",
+        help="incomplete records: leave out (default), or stop",
+    )
     parser.add_argument("--sheet", help="sheet of an Excel file; the first by default")
     group = parser.add_argument_group("results")
     group.add_argument("--out", metavar="FOLDER", help="release, synthetic data and report go here")
@@ -236,7 +272,7 @@ def _synth(commands: Any) -> None:
     parser = _command(commands, "synth", "make synthetic records, free of charge", SYNTH)
     parser.add_argument("release", help="the folder that fit wrote")
     parser.add_argument("--out", required=True, metavar="TABLE", help=".csv, .parquet or .dta")
-    parser.add_argument("--kind", choices=("calibrated", "bounded", "binagg"), default="calibrated")
+    parser.add_argument("--kind", choices=KINDS, default="calibrated", help="see below")
     parser.add_argument("--size", type=int, help="number of records; the noisy total by default")
     parser.add_argument("--copies", type=int, default=1, help="number of tables, stacked")
     parser.add_argument("--bin-id", action="store_true", help="add the number of each bin")
@@ -255,10 +291,17 @@ def _ledger(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     parser = _command(commands, "plan", "the standard errors to expect, before spending", PLAN)
-    parser.add_argument("formula")
+    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
-    parser.add_argument("--mu", type=float, nargs="+", default=[1.0], help="one or more")
-    parser.add_argument("--sd", type=float, help="standard deviation of the error; a guess")
+    parser.add_argument(
+        "--mu", type=float, nargs="+", default=[1.0], help="one or more; 1 by default"
+    )
+    parser.add_argument(
+        "--sd",
+        type=float,
+        help="a guess of the standard deviation of the error, on the scale of the left side; "
+        "an eighth of its range by default",
+    )
     parser.add_argument("--rng", type=int, default=0, metavar="SEED", help="of the simulation")
     _bounds(parser)
     _output(parser, compare=False)

@@ -31,4 +31,5 @@ def run(options: argparse.Namespace) -> None:
             ]
         )
     else:
-        print("\n\n".join(str(found) for found in plans))
+        *first, last = plans
+        print("\n\n".join([*(found.table() for found in first), str(last)]))

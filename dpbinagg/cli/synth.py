@@ -35,6 +35,9 @@ def run(options: argparse.Namespace) -> None:
         )
         return
     print(f"{target}: {len(frame):,} synthetic records ({', '.join(frame.columns)}).")
-    if options.kind == "calibrated":
+    if options.kind == "calibrated" and options.copies > 1:
+        print(f"Fit {formula} to each copy by least squares: the mean over the copies gives the")
+        print("released coefficients, the standard deviation their standard errors.")
+    elif options.kind == "calibrated":
         print(f"Least squares of {formula} on it gives the released coefficients;")
         print("take standard errors from the release, or from the spread over 20 copies.")

@@ -142,11 +142,12 @@ def _untyped(
     design = build_design(formula, domain)
     names = list(dict.fromkeys((*design.variables, *design.response_variables)))
     if ending in EXCEL:
-        frame = _reading(
-            source,
-            "pandas",
-            lambda pd: pd.read_excel(source, sheet_name=sheet or 0, dtype=object, na_filter=False),
-        )
+        frame = _reading(source, "pandas", lambda pd: _sheet(pd, source, sheet))
+        if frame is None:
+            raise DataError(
+                f"data file {str(source)!r} has no sheet {sheet!r}; check --sheet, or leave it out "
+                "for the first"
+            )
         frame = frame[[name for name in names if name in frame.columns]]
     else:
         frame = _reading(
@@ -164,6 +165,14 @@ def _untyped(
             ),
         )
     return with_types(frame, design.domain)
+
+
+def _sheet(pd: Any, source: Path, name: str | None) -> Any:
+    """A sheet of a workbook, the first by default; None if there is no such sheet."""
+    with pd.ExcelFile(source) as book:
+        if name is not None and name not in book.sheet_names:
+            return None
+        return book.parse(name or 0, dtype=object, na_filter=False)
 
 
 def with_types(frame: pd.DataFrame, domain: Domain) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from dpbinagg.formula import Design
 from dpbinagg.release import Release
 
 TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
+STATISTICS = ("bins.csv", "moments.csv", "release.json")
 FILES = {
     "README.md": "this file",
     "privacy.txt": "the privacy guarantee, in words and by mechanism",
@@ -38,7 +39,7 @@ FILES = {
 }
 
 
-def replication_files(release: Release, results: Any, rng: Any) -> dict[str, bytes]:
+def replication_files(release: Release, results: Any, table: pd.DataFrame) -> dict[str, bytes]:
     """The files that let somebody else reproduce the regression.
 
     Parameters
@@ -46,10 +47,9 @@ def replication_files(release: Release, results: Any, rng: Any) -> dict[str, byt
     release : Release
     results : results object
         The regression of the release.
-    rng : None, seed or Generator
-        For the synthetic rows.
+    table : DataFrame
+        Calibrated synthetic rows of it.
     """
-    table = results.synthesize(rng=rng)
     made = {
         "coefficients.csv": _frame_to_csv(results.tidy()),
         TABLE: _frame_to_csv(table),
@@ -70,13 +70,22 @@ def readme(release: Release, results: Any, names: list[str], version: str) -> by
     )
     text = _template("README.md").substitute(
         formula=release.formula,
+        cautions=_cautions(results),
         files=listed,
+        statistics=" and ".join(f"`{name}`" for name in STATISTICS if name in names),
         estimator="none" if results is None else results.estimator,
         nobs="unknown" if results is None else f"{results.nobs:.0f}",
         n_bins=release.n_bins,
         version=version,
     )
     return text.encode()
+
+
+def _cautions(results: Any) -> str:
+    """What must be read first: noise that was not secret, a model that is not determined."""
+    notes = [] if results is None else results.summary().notes
+    urgent = [note for note in notes if note.startswith(("NOT FOR PUBLICATION", "CAUTION"))]
+    return "".join(f"**{note}**\n\n" for note in urgent)
 
 
 def codebook(domain: Domain, columns: list[str]) -> bytes:

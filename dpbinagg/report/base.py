@@ -17,12 +17,13 @@ from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.errors import FormulaError, NotReleasedError
+from dpbinagg.domain import Categorical
+from dpbinagg.errors import DataError, FormulaError, NotReleasedError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.privacy import Privacy
 from dpbinagg.release import Release
 from dpbinagg.report import tidy
-from dpbinagg.report.fitting import require_same_response, smaller
+from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
 from dpbinagg.report.goodness import Goodness, goodness
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
@@ -165,15 +166,15 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
     @cached_property
     def _goodness(self) -> Goodness:
         best = [self._family[name] for name in ("refined", "combined") if name in self._family]
-        scale = best[0].scale if best else self.scale
-        found = goodness(self.release, len(self.params), self.model.k_constant, scale)
+        estimate = best[0] if best else self.estimate
+        found = goodness(self.release, self.design, estimate, self.model.k_constant)
         if found is None:
             raise not_released("rsquared")
         return found
 
     @property
     def rsquared(self) -> float:
-        """Share of the response's variance that the model explains."""
+        """Share of the response's variance that the model explains; noisy as well."""
         return self._goodness.rsquared
 
     @property
@@ -202,6 +203,11 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         return tidy.MODEL_INFOS
 
     # Tests and predictions.
+
+    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
+        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
+        require_alpha(alpha)
+        return super().conf_int(alpha, **options)
 
     def compare_f_test(self, restricted: Any) -> tuple[float, float, float]:
         """F test of this model against a smaller one.
@@ -257,6 +263,11 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
             row_labels=index if row_labels is None else row_labels,
         )
 
+    def _transform_predict_exog(self, exog: Any, transform: bool = True) -> Any:
+        if transform and isinstance(exog, pd.DataFrame | Mapping):
+            _require_known(exog, self.design)
+        return super()._transform_predict_exog(exog, transform=transform)
+
     def remove_data(self) -> None:
         """Do nothing: there are no records here to remove."""
 
@@ -271,6 +282,23 @@ def _error_variance(estimate: Estimate, family: Mapping[str, Estimate]) -> float
     """The error variance, from the moments where they were released: bins tell little of it."""
     better = [family[name] for name in ("refined", "combined") if name in family]
     return better[0].scale if estimate.name == "corrected" and better else estimate.scale
+
+
+def _require_known(new: Any, design: Design) -> None:
+    """Refuse new data that lack a variable or hold an undeclared level; missing ones may be."""
+    for name in design.variables:
+        if name not in new:
+            raise DataError(
+                f"the new data lack the variable {name!r}, which the formula uses; add the column"
+            )
+        variable = design.domain[name]
+        if isinstance(variable, Categorical):
+            values = pd.Series(np.atleast_1d(np.asarray(new[name], dtype=object)))
+            if not values[values.notna()].isin(variable.levels).all():
+                raise DataError(
+                    f"the new data hold a level of {name!r} that is not declared; the levels are "
+                    f"{', '.join(map(repr, variable.levels))}"
+                )
 
 
 def _require_new_data(exog: Any, method: str) -> None:

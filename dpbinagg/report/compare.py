@@ -12,11 +12,18 @@ from scipy import stats
 
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.report import tables
+from dpbinagg.report.fitting import require_alpha
 
 ORDER = ("naive", "paper", "corrected", "moments", "combined", "refined")
 """Estimators in the order in which they build on each other."""
 
 TITLE = "Estimators from the same release"
+
+UNCORRECTED = {
+    "naive": "The naive column ignores the privacy noise",
+    "paper": "the published one (paper) hardly corrects for it",
+}
+"""Estimators whose standard errors are not honest, and what to say of them."""
 
 
 def interval(estimate: Estimate, alpha: float) -> Array:
@@ -47,6 +54,9 @@ class Comparison:
     names: tuple[str, ...]
     estimates: Mapping[str, Estimate]
     alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        require_alpha(self.alpha)
 
     @property
     def estimators(self) -> list[str]:
@@ -90,6 +100,12 @@ class Comparison:
         place = np.argsort(np.tile(np.arange(len(self.names)), len(parts)), kind="stable")
         return stacked.iloc[place].reset_index(drop=True)
 
+    def decimals(self, j: int) -> int:
+        """Decimals of term j, after the smallest standard error that can be believed."""
+        honest = [name for name in self.estimators if name not in UNCORRECTED]
+        errors = [float(self.estimates[name].bse[j]) for name in honest or self.estimators]
+        return tables.decimals_for(min(errors))
+
     def _header(self) -> list[str]:
         extra = [] if self.bias_removed is None else ["bias removed"]
         return ["", *self.estimators, *extra]
@@ -97,8 +113,7 @@ class Comparison:
     def _rows(self) -> list[list[str]]:
         rows = []
         for j, term in enumerate(self.names):
-            least = min(float(self.estimates[name].bse[j]) for name in self.estimators)
-            decimals = tables.decimals_for(least)
+            decimals = self.decimals(j)
             lines = [[term], [""], [""]]
             for name in self.estimators:
                 estimate = self.estimates[name]
@@ -125,15 +140,19 @@ class Comparison:
 
     @property
     def _notes(self) -> list[str]:
+        warned = [text for name, text in UNCORRECTED.items() if name in self.estimates]
         notes = [
-            f"Standard errors in ( ), {100 * (1 - self.alpha):g}% intervals in [ ]. The naive "
-            "column ignores the privacy noise; the others account for it."
+            f"Standard errors in ( ), {100 * (1 - self.alpha):g}% intervals in [ ]."
+            + (f" {', '.join(warned)}; the others account for it." if warned else "")
         ]
         if self.bias_removed is not None:
             notes.append("Bias removed: corrected minus naive.")
         weak = [name for name in self.estimators if not self.estimates[name].identified]
         if weak:
-            notes.append(f"Not well determined by this release: {', '.join(weak)}.")
+            notes.append(
+                f"Not well determined by this release: {', '.join(weak)}; the notes of each say "
+                f"why, as in results.{weak[0]}.notes."
+            )
         return notes
 
     def __str__(self) -> str:

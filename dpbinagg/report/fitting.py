@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from dpbinagg.analyst.types import Estimate
@@ -25,7 +26,19 @@ def model_design(release: Release, formula: str | None) -> Design:
 
 def smaller(full: Design, formula: str) -> Design:
     """The design of `formula` on the domain of a larger one with the same response."""
-    design = build_design(formula, full.domain, full.constants)
+    try:
+        design = build_design(formula, full.domain, full.constants)
+    except FormulaError as error:
+        names = (
+            name for name in re.findall(r"[^\W\d]\w*", str(formula)) if name not in full.domain
+        )
+        foreign = next((name for name in names if repr(name) in str(error)), None)
+        if foreign is None:
+            raise
+        raise FormulaError(
+            f"{foreign!r} is not in the released formula {full.formula!r}; fit terms of that "
+            "one, or make a new release"
+        ) from None
     require_same_response(full, design)
     return design
 
@@ -36,6 +49,14 @@ def require_same_response(full: Design, small: Design) -> None:
         raise FormulaError(
             f"a smaller model must have the left side {full.response_name!r}, "
             f"got {small.response_name!r}; make a new release for another response"
+        )
+
+
+def require_alpha(alpha: float) -> None:
+    """Refuse an error probability that is none."""
+    if not 0.0 < alpha < 1.0:
+        raise ReleaseError(
+            f"alpha must lie strictly between 0 and 1, got {alpha!r}; 0.05 gives 95% intervals"
         )
 
 

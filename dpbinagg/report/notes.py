@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpbinagg.domain import Domain, Numeric
+from dpbinagg.domain import Numeric
 from dpbinagg.release import Release
 from dpbinagg.report.tables import power, significant
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
+
+DECLARED = "declared"
 
 MOST_RANGES = 12
 """Ranges listed in a note before it refers to the release for the rest."""
@@ -94,6 +96,8 @@ def _guarantee(release: Release, delta: float, epsilon: float) -> str:
 def _calibration(release: Release) -> list[str]:
     if release.calibration != "paper":
         return []
+    if math.isclose(release.privacy.claimed_mu, release.mu):
+        return ["The noise was calibrated as published, which for this model protects as it says."]
     return [
         "The noise was calibrated as published, which protects less than it says: it claims "
         f"mu = {release.privacy.claimed_mu:.4g}, and the true guarantee is the mu = "
@@ -107,9 +111,9 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     for name in dict.fromkeys(names):
         variable = release.domain[name]
         if isinstance(variable, Numeric):
-            found = "" if _declared(release.declared, name, variable) else " (found privately)"
-            low, high = significant(variable.lower), significant(variable.upper)
-            texts.append(f"{name} {low} to {high}{found}")
+            source = range_source(release, name, variable)
+            found = "" if source == DECLARED else f" ({source})"
+            texts.append(f"{name} {_span(variable)}{found}")
     if not texts:
         return []
     more = len(texts) - MOST_RANGES
@@ -118,10 +122,15 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     return [f"Values outside these ranges were moved to the nearest end: {', '.join(texts)}."]
 
 
-def _declared(declared: Domain, name: str, working: Numeric) -> bool:
-    variable = declared[name] if name in declared else Numeric()
-    return (
-        isinstance(variable, Numeric)
-        and math.isclose(variable.lower, working.lower)
-        and math.isclose(variable.upper, working.upper)
-    )
+def range_source(release: Release, name: str, working: Numeric) -> str:
+    """Where the working range of a variable came from, in words."""
+    given = release.declared[name] if name in release.declared else Numeric()
+    if not isinstance(given, Numeric):
+        return "found privately"
+    if math.isclose(given.lower, working.lower) and math.isclose(given.upper, working.upper):
+        return DECLARED
+    return f"found privately within {_span(given)}" if given.bounded else "found privately"
+
+
+def _span(variable: Numeric) -> str:
+    return f"{significant(variable.lower)} to {significant(variable.upper)}"

@@ -29,6 +29,16 @@
     return best;
   }
 
+  var folded = [];
+  function unfold(open) {
+    folded.forEach(function (part) { part.open = open; });
+  }
+
+  window.addEventListener("beforeprint", function () {
+    folded = Array.from(document.querySelectorAll("details:not([open])"));
+    unfold(true);
+  });
+  window.addEventListener("afterprint", function () { unfold(false); });
   document.getElementById("control").hidden = false;
   slider.addEventListener("input", function () { show(Number(slider.value)); });
   chart.addEventListener("pointermove", function (event) {

@@ -14,6 +14,8 @@ from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpbinagg.report.results import DPResults
 
 MOST_ROWS = 20_000
@@ -37,6 +39,7 @@ def report(
     *,
     title: str | None = None,
     size: int | None = None,
+    synthetic: pd.DataFrame | None = None,
     rng: Any = None,
 ) -> Path:
     """Write one self-contained HTML page.
@@ -55,6 +58,8 @@ def report(
     size : int, optional
         Number of synthetic records; the noisy number of records by default, at most
         20,000.
+    synthetic : DataFrame, optional
+        A table that `synthesize` made, to show and offer instead of a new one.
     rng : None, seed or Generator
         For the synthetic records.
 
@@ -67,19 +72,25 @@ def report(
     if target.is_dir() or not target.parent.is_dir():
         what = "is a folder" if target.is_dir() else "lies in a folder that does not exist"
         raise ReleaseError(f"path must name a file to write, but {str(target)!r} {what}")
-    target.write_text(render(results, title=title, size=size, rng=rng), encoding="utf-8")
+    page = render(results, title=title, size=size, synthetic=synthetic, rng=rng)
+    target.write_text(page, encoding="utf-8")
     return target
 
 
 def render(
-    results: DPResults, *, title: str | None = None, size: int | None = None, rng: Any = None
+    results: DPResults,
+    *,
+    title: str | None = None,
+    size: int | None = None,
+    synthetic: pd.DataFrame | None = None,
+    rng: Any = None,
 ) -> str:
     """The page as text."""
     results = cast("DPResults", getattr(results, "_results", results))
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))
-    frame = results.synthesize(size=size, rng=rng)
+    frame = results.synthesize(size=size, rng=rng) if synthetic is None else synthetic
     parts = [
         sections.regression(results),
         gallery.coefficients(results),

@@ -214,8 +214,9 @@ class DPResults(ReleaseResults):
             Number of records; the noisy total by default.
         copies : int
             Number of tables; with more than one, a column `copy` numbers them.
-        kind : {"calibrated", "bounded", "binagg"}
+        kind : {"calibrated", "predictive", "bounded", "binagg"}
             "calibrated": plain least squares on it gives `params` back;
+            "predictive": the same covariates, and a response inside its bounds;
             "bounded": every value inside its bin; "binagg": the published law.
         bin_id : bool
             Whether a column tells the bin of each record.
@@ -224,7 +225,8 @@ class DPResults(ReleaseResults):
         Returns
         -------
         DataFrame
-            Raw variables; ``frame.attrs["formula"]`` fits them.
+            Raw variables, which ``frame.attrs["formula"]`` fits ("binagg": the
+            design columns).
         """
         return synthesize(
             self.release,

@@ -15,9 +15,11 @@ from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
 from dpbinagg.report.labels import readable
 from dpbinagg.report.markup import Child, Markup, el, section, table
+from dpbinagg.report.notes import range_source
 from dpbinagg.report.tables import number, power, significant, whole
 
 if TYPE_CHECKING:
+    from dpbinagg.report.compare import Comparison
     from dpbinagg.report.results import DPResults
 
 EXPONENTS = [-k / 5.0 for k in range(5, 61)]
@@ -83,7 +85,6 @@ def regression(results: DPResults) -> Markup:
     heading, *rows = printed.coefficients
     names = ["", "coefficient", "std. error", heading[3], "p", "95% from", "to"]
     facts = [row for row in [*printed.left, *printed.right] if row[1]]
-    compared = results.compare()
     return section(
         "table",
         "Regression table",
@@ -101,7 +102,7 @@ def regression(results: DPResults) -> Markup:
         el(
             "details",
             el("summary", "All estimates from this release, side by side"),
-            _compared(compared.frame),
+            _compared(results.compare()),
         ),
     )
 
@@ -110,17 +111,17 @@ def _p_value(text: str) -> str:
     return "< 0.001" if text == "0.000" else text
 
 
-def _compared(frame: pd.DataFrame) -> Markup:
-    estimators = list(dict.fromkeys(frame["estimator"]))
-    rows = []
-    for term, group in frame.groupby("term", sort=False):
-        cells = []
-        for _, row in group.iterrows():
-            ends = (significant(float(row[key]), 3) for key in ("conf_low", "conf_high"))
-            cells.append(f"{significant(float(row['estimate']), 3)} ({' to '.join(ends)})")
-        rows.append([readable(str(term)), *cells])
+def _compared(comparison: Comparison) -> Markup:
+    rows: list[list[Child]] = []
+    for j, term in enumerate(comparison.names):
+        cells: list[Child] = [readable(term)]
+        of_term = comparison.frame[comparison.frame["term"] == term]
+        for row in of_term[["estimate", "conf_low", "conf_high"]].to_numpy(dtype=float):
+            value, low, high = (number(float(x), comparison.decimals(j)) for x in row)
+            cells.append([value, " ", el("span", f"({low} to {high})", class_="whole")])
+        rows.append(cells)
     caption = "Estimates with 95% intervals. The naive one ignores the privacy noise."
-    return table(["", *estimators], rows, caption)
+    return table(["", *comparison.estimators], rows, caption)
 
 
 def privacy(results: DPResults) -> Markup:
@@ -227,9 +228,8 @@ def _range(release: Release, name: str) -> tuple[str, str]:
         return ", ".join(str(level) for level in variable.levels), "declared"
     assert isinstance(variable, Numeric)
     kind = ", whole numbers" if variable.integer else ""
-    given = release.declared[name] if name in release.declared else Numeric()
-    source = "declared" if given == variable else "found privately"
-    return f"{significant(variable.lower)} to {significant(variable.upper)}{kind}", source
+    span = f"{significant(variable.lower)} to {significant(variable.upper)}{kind}"
+    return span, range_source(release, name, variable)
 
 
 def cite(results: DPResults) -> Markup:

@@ -10,6 +10,8 @@ from typing import Any
 
 from statsmodels.base.model import LikelihoodResultsWrapper
 
+from dpbinagg.report.fitting import require_alpha
+
 
 class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
     """`DPResults` whose numbers are labelled with the names of the coefficients."""
@@ -19,3 +21,8 @@ class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return repr(self._results)
+
+    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
+        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
+        require_alpha(alpha)
+        return super().conf_int(alpha, **options)

@@ -157,12 +157,12 @@ def _facts(
         ["Covariance Type:", results.cov_type],
     ]
     right = [
-        ["R-squared:", _statistic(results, "rsquared", ".3f")],
-        ["Adj. R-squared:", _statistic(results, "rsquared_adj", ".3f")],
-        ["F-statistic:", _statistic(results, "fvalue", ".4g")],
-        ["Prob (F-statistic):", _statistic(results, "f_pvalue", ".3g")],
-        ["AIC:", _statistic(results, "aic", ".5g")],
-        ["BIC:", _statistic(results, "bic", ".5g")],
+        ["R-squared:", _statistic(results, "rsquared", "z.3f")],
+        ["Adj. R-squared:", _statistic(results, "rsquared_adj", "z.3f")],
+        ["F-statistic:", _statistic(results, "fvalue", "#.4g")],
+        ["Prob (F-statistic):", _statistic(results, "f_pvalue", "#.3g")],
+        ["AIC:", _statistic(results, "aic", ".1f")],
+        ["BIC:", _statistic(results, "bic", ".1f")],
         ["Privacy (mu-GDP):", f"{results.release.mu:.4g}"],
         [f"Epsilon (delta={tables.power(results.delta)}):", f"{results.epsilon:.3g}"],
     ]
@@ -175,7 +175,7 @@ def _facts(
 def _statistic(results: ReleaseResults, name: str, form: str) -> str:
     """A statistic as text, or that it was not released."""
     value = getattr(results, name, None)
-    return "not released" if value is None else format(float(value), form)
+    return "not released" if value is None else format(float(value), form).rstrip(".")
 
 
 def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:

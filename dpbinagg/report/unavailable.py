@@ -21,7 +21,7 @@ _SUMS = (
     "use scale (the error variance), rsquared, or fvalue",
 )
 _DISPERSION = (
-    "needs second moments of the response, which this release lacks or noise drowns",
+    "needs second moments, which this release lacks or noise drowns",
     "give Budget(moments=...) a larger share; fvalue and wald_test() work without",
 )
 
@@ -61,6 +61,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "mse_resid": _SUMS,
     "eigenvals": ("needs the exact X'X, which is not released", "use cov_params()"),
     "condition_number": ("needs the exact X'X, which is not released", "use cov_params()"),
+    "summary2": ("has no form for privacy", "use summary(), tidy() and glance()"),
     "rsquared": _DISPERSION,
     "rsquared_adj": _DISPERSION,
     "aic": _DISPERSION,

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from dpbinagg import Budget, dp_ols, dp_release
+from dpbinagg import Budget, Domain, Partition, dp_ols, dp_release
 from dpbinagg.analyst.fit import estimates
 from dpbinagg.report.results import DPResultsWrapper
 
@@ -92,6 +92,22 @@ def test_smaller_models_come_from_the_same_release(sharp: DPResultsWrapper, form
     np.testing.assert_allclose(sharp.compare_f_test(small), expected, rtol=1e-2, atol=1e-12)
 
 
+def test_r_squared_is_close_at_moderate_privacy() -> None:
+    """Ten seeds; its noise has a standard deviation of about 0.01 here."""
+    ols = smf.ols(FORMULA, simulated()).fit()
+    fits = [dp_ols(FORMULA, simulated(), mu=1.0, bounds=BOUNDS, rng=seed) for seed in range(10)]
+    found = [res.rsquared for res in fits]
+    assert np.abs(np.array(found) - ols.rsquared).max() < 0.05, found
+    small = smf.ols("y ~ x", simulated()).fit()
+    assert fits[0].release.ols("y ~ x").rsquared == pytest.approx(small.rsquared, abs=0.05)
+
+
+def test_a_constant_alone_explains_nothing() -> None:
+    res = dp_ols("y ~ 1", simulated(), mu=2.0, bounds=BOUNDS, rng=1)
+    assert res.rsquared == res.rsquared_adj == 0.0
+    assert "Adj. R-squared: 0.000" in " ".join(str(res.summary()).split())
+
+
 def test_bins_alone_give_no_r_squared() -> None:
     res = dp_ols(
         FORMULA,
@@ -125,3 +141,28 @@ def test_average_effects_are_taken_over_synthetic_records(noisy: DPResultsWrappe
     at_mean = b["x"] + 2 * b["I(x ** 2)"] * simulated()["x"].mean()
     # The synthetic mean of x is within 0.1 of the mean of the records.
     assert effects["estimate"].iloc[0] == pytest.approx(at_mean, abs=0.2 * abs(b["I(x ** 2)"]))
+
+
+@pytest.mark.parametrize("cells", [10, 40, 100])
+def test_without_noise_the_bins_give_weighted_least_squares(cells: int) -> None:
+    """Naive and corrected coincide, bins with one record or none included."""
+    rng = np.random.default_rng(3)
+    x = rng.random((4000, 2))
+    y = np.clip(1 + x @ [1.0, 2.0] + rng.normal(0, 0.5, len(x)), -3, 8)
+    frame = pd.DataFrame({"x1": x[:, 0], "x2": x[:, 1], "y": y})
+    bounds = {"x1": (0, 1), "x2": (0, 1), "y": (-3, 8)}
+    results = dp_ols(
+        "y ~ x1 + x2",
+        frame,
+        mu=1e6,
+        bounds=bounds,
+        partition=Partition.grid(Domain(bounds).subset(("x1", "x2")), cells),
+        budget=Budget(ranges=0, count=1, sum_x=1, sum_y=1, moments=0, scores=0),
+        estimator="corrected",
+        rng=1,
+    )
+    place = np.minimum((x * cells).astype(int), cells - 1) @ [cells, 1]
+    sums = frame.assign(one=1.0).groupby(place)[["one", "x1", "x2", "y"]].sum()
+    exact = smf.wls("y ~ 0 + one + x1 + x2", sums, weights=1 / sums["one"]).fit()
+    np.testing.assert_allclose(results.params, exact.params, atol=1e-6)
+    np.testing.assert_allclose(results.naive.params, results.params, atol=1e-9)

@@ -313,6 +313,13 @@ def test_the_size_of_the_synthetic_table_is_kept_within_bounds():
     assert download(reader, "synthetic.csv").decode().count("\n") == 101
 
 
+def test_a_table_that_is_given_is_shown_and_offered(results, tmp_path):
+    table = results.synthesize(size=300, rng=5)
+    path = results.report(tmp_path / "page.html", synthetic=table)
+    offered = download(Reader(path.read_text(encoding="utf-8")), "synthetic.csv").decode()
+    np.testing.assert_allclose(pd.read_csv(io.StringIO(offered))["wage"], table["wage"], rtol=1e-8)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-0.37, 0.61), (1e-6, 3e-6), (0, 12345.0)])
 def test_ticks_are_round_and_inside(low, high):
     found = ticks(low, high)
@@ -368,6 +375,32 @@ def _move_the_slider(window):
     window.value(f"{chart}.scrollIntoView({{block: 'center'}})")
     window.value(f"{chart}.dispatchEvent(new PointerEvent('pointerdown', {{clientX: {place[0]}}}))")
     assert window.value("Number(document.getElementById('delta').value)") > 30
+
+
+@needs_chromium
+def test_on_paper_nothing_is_folded(window, text, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    window.open(path)
+    unfolded = "document.querySelectorAll('details[open]').length"
+    window.value("document.querySelector('details').open = true")
+    window.value("window.dispatchEvent(new Event('beforeprint'))")
+    assert window.value(unfolded) == 2
+    window.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        # A4 between margins of a centimetre.
+        window.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=718,
+            height=1000,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        assert window.value("document.documentElement.scrollWidth") <= 718
+    finally:
+        window.call("Emulation.setEmulatedMedia", media="")
+    window.value("window.dispatchEvent(new Event('afterprint'))")
+    assert window.value(unfolded) == 1
 
 
 @needs_chromium

@@ -26,6 +26,7 @@ from dpbinagg.domain import Domain
 from dpbinagg.errors import ReleaseError
 from dpbinagg.partition import Partition
 from dpbinagg.report import tables
+from dpbinagg.report.notes import range_source
 
 
 def golden(name: str) -> str:
@@ -80,6 +81,22 @@ def test_notes_on_ranges_tell_where_they_came_from() -> None:
     release = make_release(f"y ~ {names}", many)
     family = {"refined": make_estimate(params=np.ones(16), bse=np.ones(16))}
     assert "and 4 more (see release.domain)" in flat(make_results("refined", release, family))
+
+
+def test_a_declared_range_that_was_narrowed_is_said_to_be() -> None:
+    declared = Domain({**DOMAIN, "wage": (0, 1e6)})
+    res = make_results(release=make_release(declared=declared))
+    source = "found privately within 0 to 1,000,000"
+    assert f"wage 1 to 200 ({source}), educ 0 to 20, exper 0 to 50." in flat(res)
+    assert range_source(res.release, "wage", res.release.domain["wage"]) == source
+
+
+def test_published_calibration_that_keeps_its_word_is_not_blamed() -> None:
+    release = make_release(calibration="paper")
+    privacy = replace(release.privacy, mechanisms=release.privacy.mechanisms[:-1])
+    text = flat(make_results(release=replace(release, privacy=privacy)))
+    assert "as published, which for this model protects as it says" in text
+    assert "less than it says" not in text
 
 
 def test_naive_is_labelled_as_such() -> None:
@@ -193,6 +210,30 @@ def test_comparison_of_fewer_estimators() -> None:
     assert comparison.bias_removed is None
     assert "bias removed" not in str(comparison)
     assert comparison.frame["bias_removed"].isna().all()
+
+
+def test_decimals_of_a_comparison_follow_errors_that_can_be_believed() -> None:
+    """One bin fits exactly: its naive standard error is a rounding error, not a scale."""
+    exact = make_estimate("naive", PARAMS, BSE * 1e-15)
+    text = str(make_results(family={**make_family(), "naive": exact}).compare())
+    assert "e-" not in text
+    assert "e+" not in text
+    assert "(0.0040)" in text
+
+
+def test_the_published_estimate_is_not_among_those_that_account_for_the_noise() -> None:
+    family = {**make_family(), "paper": make_estimate("paper")}
+    note = " ".join(str(make_results(family=family).compare()).split())
+    assert "the published one (paper) hardly corrects for it; the others account for it." in note
+    assert "(paper)" not in str(make_results().compare())
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 5, -0.05, float("nan")])
+def test_alpha_must_be_a_probability(alpha: float) -> None:
+    res = make_results()
+    for make in (res.conf_int, res.tidy, res.compare, lambda alpha: res.summary(alpha=alpha)):
+        with pytest.raises(ReleaseError, match="alpha must lie strictly between 0 and 1"):
+            make(alpha)
 
 
 @pytest.mark.parametrize(

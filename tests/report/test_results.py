@@ -23,6 +23,7 @@ from statsmodels.base.wrapper import ResultsWrapper
 
 from dpbinagg.domain import Domain
 from dpbinagg.errors import (
+    DataError,
     FormulaError,
     IdentificationWarning,
     NotReleasedError,
@@ -158,6 +159,15 @@ def test_predictions_take_polars_and_ready_columns(res: DPResultsWrapper) -> Non
     )
 
 
+def test_predictions_refuse_what_the_model_does_not_know(res: DPResultsWrapper) -> None:
+    with pytest.raises(DataError, match="lack the variable 'region'"):
+        res.predict(NEW[["educ", "exper"]])
+    with pytest.raises(DataError, match="level of 'region' that is not declared; the levels are"):
+        res.get_prediction(NEW.assign(region="Mars"))
+    gaps = res.predict(NEW.assign(region=["N", None, "W"]))
+    np.testing.assert_array_equal(gaps.isna(), [False, True, False])
+
+
 @pytest.mark.parametrize("method", ["predict", "get_prediction"])
 def test_no_predictions_for_the_records(res: DPResultsWrapper, method: str) -> None:
     with pytest.raises(NotReleasedError, match="pass a table"):
@@ -234,6 +244,16 @@ def test_a_smaller_model_keeps_its_own_design(res: DPResultsWrapper) -> None:
         model_design(res.release, "wage ~ educ")
     with pytest.raises(FormulaError, match="not a linear combination"):
         res.compare_f_test("np.log(wage) ~ np.sqrt(educ)")
+
+
+def test_a_smaller_model_says_which_variable_was_not_released() -> None:
+    release = make_release()
+    with pytest.raises(FormulaError, match="'sex' is not in the released formula"):
+        model_design(release, "np.log(wage) ~ educ + C(sex)")
+    with pytest.raises(FormulaError, match="df= places knots"):
+        model_design(release, "np.log(wage) ~ bs(exper, df=4)")
+    with pytest.raises(FormulaError, match="must be a string"):
+        model_design(release, 3)
 
 
 def test_a_covariance_without_full_rank_prints_without_warnings() -> None:
@@ -318,7 +338,9 @@ def test_a_weakly_identified_model_warns_and_says_so() -> None:
     assert "fewer terms would help" in text
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "Not well determined by this release: combined." in str(res.compare())
+        note = " ".join(str(res.compare()).split())
+        assert "Not well determined by this release: combined; the notes of each say why" in note
+        assert "as in results.combined.notes." in note
         assert "CAUTION" not in str(res.summary())
 
 
