@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbinagg.errors import DomainError
+from dpbinagg.errors import DomainError, UndeclaredError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,7 +186,7 @@ class Domain(Mapping[str, Variable]):
         try:
             return self._variables[name]
         except KeyError:
-            raise DomainError(
+            raise UndeclaredError(
                 f"variable {name!r} is not in the domain; declare its bounds or levels"
             ) from None
 
@@ -259,6 +259,11 @@ class Domain(Mapping[str, Variable]):
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
                 rows = list(csv.DictReader(file))
+        except FileNotFoundError:
+            raise DomainError(
+                f"codebook {str(path)!r} does not exist; write one with the columns "
+                f"{', '.join(CODEBOOK_COLUMNS[:5])}, or by Domain({{...}}).to_csv(path)"
+            ) from None
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise DomainError(
                 f"codebook {str(path)!r} cannot be read as a CSV file ({type(error).__name__})"

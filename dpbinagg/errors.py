@@ -13,6 +13,14 @@ class DomainError(DPBinAggError):
     """Public bounds or levels are missing, malformed or cannot be used."""
 
 
+class UndeclaredError(DomainError, KeyError):
+    """A variable is not in the domain; a `KeyError` too, as for any mapping."""
+
+    def __str__(self) -> str:
+        # KeyError would show the quotes and escapes of the message.
+        return Exception.__str__(self)
+
+
 class FormulaError(DPBinAggError):
     """The formula cannot be understood from public facts alone."""
 

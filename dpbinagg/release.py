@@ -45,10 +45,17 @@ class Release:
         "joint" or "paper".
     privacy : Privacy
     statistics : mapping
-        What was released: ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,),
-        ``moments`` (m, m), and the rounds of ``scores``.
+        What was released, by component; a component without a share of the budget is absent.
+        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) and ``moments`` (m, m) are arrays.
+        ``scores`` is a list with one mapping for each round: ``score`` (k,), ``hessian`` and
+        ``spread`` (k, k), ``tails`` (2, t) and ``norms`` (e + 1,) are arrays, ``inside`` is a
+        number (see `dpbinagg.rounds.NoisyScores`); a group that a round left out is zero.
+        ``requests`` is a list with the question of each round, as the fields of a
+        `dpbinagg.rounds.ScoreRequest`: computed from what was released before, not from records.
     noise_scales : mapping
-        Standard deviations of the noise, same keys and shapes.
+        Standard deviations of the noise, same keys and shapes; for ``scores`` a list of mappings
+        likewise, infinite for a group that a round left out. ``requests`` is an empty list: a
+        request has no noise of its own.
 
     Examples
     --------

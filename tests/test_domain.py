@@ -109,8 +109,20 @@ def test_malformed_codebooks(tmp_path, text):
 
 
 def test_missing_codebook(tmp_path):
-    with pytest.raises(DomainError, match="cannot be read"):
+    with pytest.raises(DomainError, match=r"none.csv' does not exist; write one .+to_csv"):
         Domain.from_csv(tmp_path / "none.csv")
+    with pytest.raises(DomainError, match="cannot be read"):
+        Domain.from_csv(tmp_path)
+
+
+def test_an_unknown_variable_is_an_unknown_key():
+    domain = Domain({"x": (0, 1)})
+    assert domain.get("z") is None
+    assert domain.get("z", 3) == 3
+    assert domain.get("x") == Numeric(0.0, 1.0)
+    for kind in (DomainError, KeyError):
+        with pytest.raises(kind, match=r"^variable 'z' is not in the domain; declare its bounds"):
+            domain["z"]
 
 
 def test_from_frame_reads_the_schema_only():

@@ -49,6 +49,7 @@ def refit(
     >>> bool(abs(refit(None, table, release).params - steward.params).max() < 1e-9)
     True
     """
+    _require(synthetic, release)
     bins = require_bins(release)
     names, response = table_names(release.design)
     missing = [name for name in (BIN, response, *names.values()) if name not in synthetic.columns]
@@ -80,3 +81,17 @@ def refit(
     scales = {key: release.noise_scales[key] for key in statistics}
     again = replace(release, statistics=statistics, noise_scales=scales)
     return again.ols(formula, estimator="corrected", cov_type=cov_type)
+
+
+def _require(synthetic: object, release: object) -> None:
+    """Refuse what is no table or no release."""
+    if not isinstance(release, Release):
+        raise ReleaseError(
+            f"release must be a Release, got {type(release).__name__}; pass results.release, or "
+            "load_release(folder)"
+        )
+    if not isinstance(synthetic, pd.DataFrame):
+        raise ReleaseError(
+            f"synthetic must be a pandas DataFrame, got {type(synthetic).__name__}; pass what "
+            'synthesize(kind="binagg", bin_id=True) made, or that table read back from its file'
+        )

@@ -125,6 +125,16 @@ def test_refit_does_not_take_the_sums_from_the_release(res):
     assert abs(shifted.params["Intercept"] - steward.params["Intercept"]) > 0.5
 
 
+def test_refit_names_the_argument_that_is_wrong(res):
+    table = res.synthesize(kind="binagg", bin_id=True, rng=2)
+    with pytest.raises(ReleaseError, match=r"synthetic must be a pandas DataFrame, got int; pass"):
+        refit(None, 3, res.release)
+    with pytest.raises(
+        ReleaseError, match=r"release must be a Release, got DPResultsWrapper; pass"
+    ):
+        refit(None, table, res)
+
+
 def test_refit_refuses_tables_that_do_not_belong(res):
     table = res.synthesize(kind="binagg", bin_id=True, rng=6)
     with pytest.raises(ReleaseError, match="bin_id"):
