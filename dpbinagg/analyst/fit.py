@@ -9,11 +9,10 @@ import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
-from dpbinagg.analyst.covariance import noise_of_product
-from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.moments import from_moments
 from dpbinagg.analyst.refine import State, round_mus, start, update
 from dpbinagg.analyst.refined import finish
+from dpbinagg.analyst.smaller import smaller_model
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
@@ -90,8 +89,8 @@ def estimates(
             else replace(found["moments"], name="combined")
         )
     if "scores" in release.statistics:
-        full = finish(replay(release))
-        found["refined"] = full if columns is None else projected(full, release, columns)
+        state = replay(release)
+        found["refined"] = finish(state) if columns is None else smaller_model(state, columns)
     return found
 
 
@@ -155,38 +154,6 @@ def bins_of(bins: Bins, columns: Array) -> Bins | None:
 def moments_of(moments: Moments, columns: Array) -> Moments:
     """The moments of a smaller model."""
     return replace(moments, design_map=moments.design_map @ columns)
-
-
-def projected(full: Estimate, release: Release, columns: Array) -> Estimate:
-    """The smaller model that the refined estimate implies.
-
-    Least squares on columns ``Z L`` has the coefficients
-    ``b_s = (L'AL)^-1 L'A b`` with ``A = Z'Z``. To the privacy noise of b comes
-    that of A, which acts on what the smaller model leaves out, ``d = b - L b_s``:
-    ``(L'AL)^-1 L' E_A d``. The error variance grows by ``d'A d / n``.
-    """
-    moments = released_moments(release)
-    assert moments is not None
-    assert full.noise_cov is not None
-    gram = moments.gram
-    bread, _ = inverse_psd(symmetric(columns.T @ gram @ columns), 1e-12)
-    projection = bread @ columns.T @ gram
-    params = projection @ full.params
-    left_out = full.params - columns @ params
-    v = moments.design_map @ left_out
-    noise_gram = noise_of_product(moments.sd, moments.centring, np.outer(v, v))
-    inner = moments.design_map @ columns @ bread
-    noise = symmetric(projection @ full.noise_cov @ projection.T + inner.T @ noise_gram @ inner)
-    scale = full.scale + max(float(left_out @ gram @ left_out), 0.0) / full.nobs
-    sampling = projection @ (full.cov - full.noise_cov) @ projection.T * (scale / full.scale)
-    return replace(
-        full,
-        params=params,
-        cov=symmetric(sampling + noise),
-        noise_cov=noise,
-        scale=scale,
-        df_resid=max(full.nobs - len(params), 1.0),
-    )
 
 
 def total(release: Release) -> float:

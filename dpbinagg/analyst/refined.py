@@ -14,6 +14,12 @@ from dpbinagg.analyst.types import Array, Estimate
 LEAST_LEARNT = 0.25
 """Share of the prior variance that may be left in a direction that counts as identified."""
 
+CLIPPED = "Residuals were clipped at"
+"""How the note on clipping begins."""
+
+LEAST_SHARE = 1e-4
+"""Share of clipped residuals below which a note says "hardly any"."""
+
 BIAS_SHARE = 1.3
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
 
@@ -32,9 +38,8 @@ def finish(state: State) -> Estimate:
     size = state.theta.size
     freedom = max(state.nobs - size, 1.0)
     sampling = sampling_cov(state) * state.nobs / freedom
-    noise = state.noise + BIAS_SHARE**2 * state.hidden2 * np.eye(size)
     back = state.back @ state.whitening.T
-    noise_cov = symmetric(back @ noise @ back.T + state.unknown)
+    noise_cov = symmetric(back @ privacy_cov(state) @ back.T + state.unknown)
     unknown = weak_directions(state)
     notes = _notes(state, unknown)
     return Estimate(
@@ -49,6 +54,11 @@ def finish(state: State) -> Estimate:
         notes=notes,
         identified=not unknown and not state.lost,
     )
+
+
+def privacy_cov(state: State) -> Array:
+    """Covariance of the privacy error and of what the clip may have hidden, whitened."""
+    return np.asarray(state.noise + BIAS_SHARE**2 * state.hidden2 * np.eye(state.theta.size))
 
 
 def weak_directions(state: State) -> int:
@@ -83,21 +93,35 @@ def sampling_cov(state: State) -> Array:
     return symmetric(found.root @ spread @ found.root)
 
 
+def clip_note(clip: float, scale: float, share: float) -> str:
+    """Where residuals were clipped, and how many of them; digits that a reader can use."""
+    ratio = clip / np.sqrt(scale)
+    errors = f"{ratio:.1f}" if ratio < 10.0 else f"about {float(f'{ratio:.2g}'):,.0f}"
+    count = f"about {100 * share:.2g}%" if share >= LEAST_SHARE else "hardly any"
+    return f"{CLIPPED} {clip:.4g}, {errors} standard errors of the regression: {count} of them."
+
+
+def lost_note(lost: int) -> str:
+    """That columns are collinear."""
+    return (
+        f"{lost} column(s) are exact combinations of others: the coefficients "
+        "are determined only up to them."
+    )
+
+
+def weak_note(weak: int, size: int) -> str:
+    """That directions are known from the prior alone."""
+    return (
+        f"{weak} of {size} directions of the design hardly vary "
+        "beyond the noise: their coefficients lean on a prior around zero, and the standard "
+        "errors say so. More mu, tighter bounds or fewer terms would help."
+    )
+
+
 def _notes(state: State, weak: int) -> tuple[str, ...]:
-    notes = [
-        f"Residuals were clipped at {state.clip:.4g}, "
-        f"{state.clip / np.sqrt(state.scale):.1f} standard errors of the regression, about "
-        f"{100 * state.share_clipped:.2g}% of them."
-    ]
+    notes = [clip_note(state.clip, state.scale, state.share_clipped)]
     if state.lost:
-        notes.append(
-            f"{state.lost} column(s) are exact combinations of others: the coefficients "
-            "are determined only up to them."
-        )
+        notes.append(lost_note(state.lost))
     if weak:
-        notes.append(
-            f"{weak} of {state.theta.size + state.dropped} directions of the design hardly vary "
-            "beyond the noise: their coefficients lean on a prior around zero, and the standard "
-            "errors say so. More mu, tighter bounds or fewer terms would help."
-        )
+        notes.append(weak_note(weak, state.theta.size + state.dropped))
     return tuple(notes)

@@ -8,7 +8,14 @@ import numpy as np
 
 from dpbinagg.analyst import kalman
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
-from dpbinagg.analyst.refined import finish, sampling_cov
+from dpbinagg.analyst.refined import (
+    LEAST_LEARNT,
+    finish,
+    lost_note,
+    privacy_cov,
+    sampling_cov,
+    weak_note,
+)
 from dpbinagg.analyst.state import State
 from dpbinagg.analyst.types import Array, Estimate
 
@@ -19,7 +26,8 @@ def smaller_model(state: State, columns: Array) -> Estimate:
     With A the refined matrix and B = forth L, the coefficients are
     ``b_s = (B'AB)^-1 B'A (coordinates)``.  To the privacy noise of the full fit comes that of
     A, which acts on what the smaller model leaves out, d: ``(B'AB)^-1 B' E_A d``.  The
-    error variance grows by ``d'A d / n``, and sampling with it.
+    error variance grows by ``d'A d / n``, and sampling with it.  Directions that the full fit
+    dropped keep their prior variance.
 
     Parameters
     ----------
@@ -40,20 +48,34 @@ def smaller_model(state: State, columns: Array) -> Estimate:
     noise_gram = kalman.matrix_noise(state.gram_variance, np.outer(acted, acted))
     inner = bread @ loading.T @ root
     spread = projection @ state.whitening.T
-    noise = symmetric(spread @ state.noise @ spread.T + inner @ noise_gram @ inner.T)
-    added = max(float(left_out @ gram @ left_out), 0.0) / state.nobs
-    scale = state.scale + added
-    sampling = symmetric(spread @ sampling_cov(state) @ spread.T) * (scale / state.scale)
-    notes = full.notes[:1]
+    noise = symmetric(spread @ privacy_cov(state) @ spread.T + inner @ noise_gram @ inner.T)
     if lost:
-        notes = (*notes, f"{lost} column(s) of the smaller model are combinations of others.")
+        null = np.eye(params.size) - projection @ loading
+        lift = null @ np.linalg.pinv(columns)
+        noise = noise + symmetric(lift @ state.unknown @ lift.T)
+    scale = state.scale + max(float(left_out @ gram @ left_out), 0.0) / state.nobs
+    freedom = max(state.nobs - params.size, 1.0)
+    ratio = scale / state.scale * state.nobs / freedom
+    sampling = symmetric(spread @ sampling_cov(state) @ spread.T) * ratio
+    weak = _weak(symmetric(spread @ state.noise @ spread.T), spread @ state.prior @ spread.T)
+    notes = full.notes[:1]
+    notes += (lost_note(lost),) if lost else ()
+    notes += (weak_note(weak, params.size),) if weak else ()
     return replace(
         full,
         params=params,
         cov=symmetric(sampling + noise),
         noise_cov=noise,
         scale=scale,
-        df_resid=max(state.nobs - params.size, 1.0),
+        df_resid=freedom,
         notes=notes,
-        identified=not lost,
+        identified=not lost and not weak,
     )
+
+
+def _weak(noise: Array, prior: Array) -> int:
+    """Number of directions hardly known beyond the prior."""
+    values, vectors = np.linalg.eigh(inverse_psd(symmetric(prior), 1e-12)[0])
+    half = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    left = np.linalg.eigvalsh(symmetric(half @ noise @ half))
+    return int(np.sum(left > LEAST_LEARNT))

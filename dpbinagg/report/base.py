@@ -15,6 +15,7 @@ from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
+from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.domain import Categorical
@@ -24,7 +25,6 @@ from dpbinagg.privacy import Privacy
 from dpbinagg.release import Release
 from dpbinagg.report import tidy
 from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
-from dpbinagg.report.goodness import Goodness, goodness
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
 
@@ -71,7 +71,7 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self._extra_notes = tuple(notes)
         if model is None:
             model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))
-        scale = _error_variance(estimate, self._family)
+        scale = _source_of_scale(estimate, self._family).scale
         unit = scale if scale > 0.0 else 1.0
         super().__init__(model, np.array(estimate.params), np.asarray(estimate.cov) / unit, scale)
         self.cov_params_default = np.array(estimate.cov)
@@ -83,7 +83,8 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
             # scipy's F distribution knows no infinite degrees of freedom.
             self.df_resid_inference = MANY
         self.df_model = model.df_model
-        self.nobs = float(estimate.nobs)
+        # Whole, since other packages cut the fraction off where we round.
+        self.nobs = float(round(estimate.nobs))
 
     def __getattr__(self, name: str) -> Any:
         # Python also comes here when a property of this name raised an AttributeError.
@@ -164,33 +165,71 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         return math.nan if self._f_test is None else float(self._f_test.pvalue)
 
     @cached_property
-    def _goodness(self) -> Goodness:
-        best = [self._family[name] for name in ("refined", "combined") if name in self._family]
-        estimate = best[0] if best else self.estimate
-        found = goodness(self.release, self.design, estimate, self.model.k_constant)
+    def _fit(self) -> FitStatistics:
+        """Fit statistics of the best estimate of this model."""
+        found = self._statistics(_best(self._family) or self.estimate)
         if found is None:
             raise not_released("rsquared")
         return found
 
+    def _statistics(self, estimate: Estimate) -> FitStatistics | None:
+        return fit_statistics(self.release, self.design, estimate, self.model.k_constant)
+
     @property
     def rsquared(self) -> float:
         """Share of the response's variance that the model explains; noisy as well."""
-        return self._goodness.rsquared
+        return self._fit.rsquared
+
+    @property
+    def rsquared_se(self) -> float:
+        """Standard deviation of the privacy noise in `rsquared` and `rsquared_adj`."""
+        return self._fit.rsquared_se
 
     @property
     def rsquared_adj(self) -> float:
         """R-squared adjusted for the number of coefficients."""
-        return self._goodness.rsquared_adj
+        return self._fit.rsquared_adj
 
     @property
     def aic(self) -> float:
         """Akaike's criterion, from the error variance and the noisy number of records."""
-        return self._goodness.information(2.0)
+        return self._fit.aic
+
+    @property
+    def aic_se(self) -> float:
+        """Standard deviation of the privacy noise in `aic`.
+
+        Differences between models of one release share most of it.
+        """
+        return self._fit.information_se
 
     @property
     def bic(self) -> float:
         """Bayes' criterion, from the error variance and the noisy number of records."""
-        return self._goodness.information(math.log(self._goodness.nobs))
+        return self._fit.bic
+
+    @property
+    def bic_se(self) -> float:
+        """Standard deviation of the privacy noise in `bic`."""
+        return self._fit.information_se
+
+    @cached_property
+    def scale_se(self) -> float:
+        """Standard deviation of the privacy noise in `scale`, the error variance."""
+        found = self._statistics(_source_of_scale(self.estimate, self._family))
+        if found is None:
+            raise not_released("scale_se")
+        return found.scale_se
+
+    @property
+    def sigma(self) -> float:
+        """Residual standard error, the root of `scale`."""
+        return math.sqrt(max(self.scale, 0.0))
+
+    @property
+    def sigma_se(self) -> float:
+        """Standard deviation of the privacy noise in `sigma`."""
+        return self.scale_se / (2.0 * self.sigma)
 
     @property
     def llf(self) -> float:
@@ -278,10 +317,14 @@ def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.Da
     return synthesize(release, estimate, size=size, kind="bounded", rng=0, design=design)
 
 
-def _error_variance(estimate: Estimate, family: Mapping[str, Estimate]) -> float:
-    """The error variance, from the moments where they were released: bins tell little of it."""
-    better = [family[name] for name in ("refined", "combined") if name in family]
-    return better[0].scale if estimate.name == "corrected" and better else estimate.scale
+def _best(family: Mapping[str, Estimate]) -> Estimate | None:
+    """The estimate whose fit statistics are shown: from scores, else from moments."""
+    return next((family[name] for name in ("refined", "combined") if name in family), None)
+
+
+def _source_of_scale(estimate: Estimate, family: Mapping[str, Estimate]) -> Estimate:
+    """The estimate that tells the error variance: bins tell little of it."""
+    return (_best(family) or estimate) if estimate.name == "corrected" else estimate
 
 
 def _require_known(new: Any, design: Design) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbinagg.domain import Numeric
 from dpbinagg.release import Release
-from dpbinagg.report.tables import power, significant
+from dpbinagg.report.tables import decimals_for, number, power, significant
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -59,10 +59,26 @@ def explain(results: ReleaseResults) -> list[str]:
     notes += results.notes
     notes += _never_split(release, results.estimator)
     notes.append(METHOD.get(results.estimator, HONEST))
+    notes += _fit_noise(results)
     notes.append(_guarantee(release, results.delta, results.epsilon))
     notes += _calibration(release)
     notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
+
+
+def _fit_noise(results: ReleaseResults) -> list[str]:
+    """Privacy noise in the statistics of the fit, where the digits printed show it."""
+    named = (("R-squared", "rsquared_se", 5e-4), ("AIC and BIC", "aic_se", 0.05))
+    found = [(label, getattr(results, name, 0.0), least) for label, name, least in named]
+    texts = [f"{label} about {significant(se, 2)}" for label, se, least in found if se >= least]
+    error = getattr(results, "sigma_se", 0.0)
+    if error >= 5e-4 * results.sigma > 0.0:
+        decimals = decimals_for(error, 0)
+        sigma = f"{number(results.sigma, decimals)} (about {number(error, decimals)})"
+        texts.append(f"the residual standard error, {sigma}")
+    if not texts:
+        return []
+    return [f"Privacy noise in the fit statistics, as a standard deviation: {'; '.join(texts)}."]
 
 
 def _never_split(release: Release, estimator: str) -> list[str]:

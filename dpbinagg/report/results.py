@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from dpbinagg.analyst.refined import CLIPPED
 from dpbinagg.analyst.synthesis import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
@@ -168,6 +169,10 @@ class DPResults(ReleaseResults):
     def glance(self) -> pd.DataFrame:
         """One row for the model: size, fit, privacy and estimator.
 
+        Columns: nobs, df_resid, df_model, sigma, r_squared, adj_r_squared, statistic and p_value
+        (of F), aic, bic, and more; ``sigma_se``, ``r_squared_se``, ``aic_se`` and ``bic_se`` are
+        standard deviations of the privacy noise in them.
+
         Returns
         -------
         DataFrame
@@ -244,7 +249,7 @@ def _warn_if_not_identified(estimate: Estimate) -> None:
     if not estimate.identified:
         parts = [
             f"the release does not determine this model well ({estimate.name} estimate).",
-            *estimate.notes,
+            *(note for note in estimate.notes if not note.startswith(CLIPPED)),
             *remedy(estimate.notes),
         ]
         warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=_callers_level())

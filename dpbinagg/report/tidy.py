@@ -39,16 +39,23 @@ def tidy(results: ReleaseResults, alpha: float) -> pd.DataFrame:
 
 
 def glance(results: ReleaseResults) -> pd.DataFrame:
-    """One row for the model; NaN where a statistic was not released."""
+    """One row for the model; NaN where a statistic was not released.
+
+    Columns ending in ``_se`` are standard deviations of the privacy noise.
+    """
     released = {
         column: float(getattr(results, attribute, np.nan))
         for column, attribute in (
+            ("sigma_se", "sigma_se"),
             ("r_squared", "rsquared"),
+            ("r_squared_se", "rsquared_se"),
             ("adj_r_squared", "rsquared_adj"),
             ("statistic", "fvalue"),
             ("p_value", "f_pvalue"),
             ("aic", "aic"),
+            ("aic_se", "aic_se"),
             ("bic", "bic"),
+            ("bic_se", "bic_se"),
         )
     }
     return pd.DataFrame(
@@ -57,7 +64,7 @@ def glance(results: ReleaseResults) -> pd.DataFrame:
                 "nobs": results.nobs,
                 "df_resid": results.df_resid,
                 "df_model": results.df_model,
-                "sigma": float(np.sqrt(max(results.scale, 0.0))),
+                "sigma": results.sigma,
                 **released,
                 "n_bins": results.release.n_bins,
                 "mu": results.release.mu,

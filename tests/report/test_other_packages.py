@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from report_factory import BSE, PARAMS, make_results
+from report_factory import BSE, PARAMS, make_estimate, make_results
 from statsmodels.iolib.summary2 import summary_col
 
 NEW = pd.DataFrame({"educ": [12, 16], "exper": [5.0, 10.0], "region": ["N", "S"]})
@@ -69,3 +71,14 @@ def test_marginaleffects_takes_the_results_as_they_are() -> None:
     contrasts = marginaleffects.avg_comparisons(res, variables="region").to_pandas()
     np.testing.assert_allclose(sorted(contrasts["estimate"]), sorted(PARAMS[1:4]), rtol=1e-6)
     np.testing.assert_allclose(sorted(contrasts["std_error"]), sorted(BSE[1:4]), rtol=1e-4)
+
+
+def test_the_number_of_records_is_the_same_everywhere() -> None:
+    """4,721.7 records are 4,722 in our tables, and in those that cut the fraction off."""
+    stargazer = pytest.importorskip("stargazer.stargazer")
+    res = make_results(family={"refined": replace(make_estimate(), nobs=4_721.7)})
+    assert res.nobs == 4_722.0
+    assert "4,722 (noisy)" in str(res.summary())
+    assert ">4722<" in stargazer.Stargazer([res]).render_html()
+    maketables = pytest.importorskip("maketables")
+    assert "4,722" in maketables.ETable([res]).make(type="tex")

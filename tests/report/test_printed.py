@@ -182,7 +182,7 @@ def test_tidy_and_glance() -> None:
     glance = res.glance()
     assert len(glance) == 1
     row = glance.iloc[0]
-    assert row["nobs"] == 5_000.2
+    assert row["nobs"] == 5_000.0
     assert row["sigma"] == 0.5
     assert row["mu"] == 1.0
     assert row["estimator"] == "refined"

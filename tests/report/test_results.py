@@ -21,6 +21,7 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
+from dpbinagg.analyst.refined import clip_note
 from dpbinagg.domain import Domain
 from dpbinagg.errors import (
     DataError,
@@ -60,7 +61,7 @@ def test_numbers_are_the_estimates(res: DPResultsWrapper) -> None:
     np.testing.assert_allclose(res.bse, BSE, rtol=1e-12)
     np.testing.assert_array_equal(res.cov_params(), res.estimate.cov)
     assert list(res.cov_params().columns) == names
-    assert (res.nobs, res.df_resid, res.df_model, res.scale) == (5_000.2, 4_993.2, 6.0, 0.25)
+    assert (res.nobs, res.df_resid, res.df_model, res.scale) == (5_000.0, 4_993.2, 6.0, 0.25)
     assert res.use_t
 
 
@@ -326,13 +327,16 @@ def test_public_rows_of_unusual_domains(formula: str, domain: dict) -> None:
 
 
 def test_a_weakly_identified_model_warns_and_says_so() -> None:
-    weak = make_estimate(notes=("3 bins cannot identify 7 coefficients.",), identified=False)
+    notes = (clip_note(2.0, 1.0, 0.05), "3 bins cannot identify 7 coefficients.")
+    weak = make_estimate(notes=notes, identified=False)
     family = {**make_family(), "combined": weak}
     res = make_results(family=family)
     with pytest.warns(IdentificationWarning, match="3 bins cannot.+tighter bounds") as caught:
         sibling = res.combined
     assert caught[0].filename == __file__
+    assert "clipped" not in str(caught[0].message)
     text = " ".join(str(sibling.summary()).split())
+    assert "Residuals were clipped at 2, 2.0 standard errors" in text
     assert "CAUTION: the release does not determine this model well" in text
     assert "3 bins cannot identify 7 coefficients." in text
     assert "fewer terms would help" in text
