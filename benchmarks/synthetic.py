@@ -13,7 +13,7 @@ it is installed.
 The release spends nothing on ranges (bounds are given) and, of mu^2, 6% each on partition,
 counts and sums of covariates, 12% on sums of the response, 30% on moments and 40% on scores.
 Models: gradient boosting, random forest, support vectors, a neural network (not under 500 records),
-scikit-learn's defaults on standardised columns. They train on at most 10,000 rows, 4,000 for sets
+scikit-learn's defaults on standardised columns. They train on at most 5,000 rows, 4,000 for sets
 with more than 20 covariates, whatever the method. Seconds are those of the processor, which other
 work on the machine does not change.
 """
@@ -162,7 +162,7 @@ def models(n_records: int) -> dict[str, Any]:
 def errors(train: pd.DataFrame, test: pd.DataFrame, n_records: int) -> dict[str, float]:
     """Test error over the variance of the response, for every model."""
     target, *covariates = test.columns
-    limit = 10_000 if len(covariates) <= 20 else 4_000
+    limit = 5_000 if len(covariates) <= 20 else 4_000
     if len(train) > limit:
         train = train.sample(limit, random_state=0)
     x, y = train[covariates].to_numpy(float), train[target].to_numpy(float)
