@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dpbinagg import gdp as gdp
     from dpbinagg.accounting import Budget as Budget
     from dpbinagg.accounting import Ledger as Ledger
-    from dpbinagg.analyst.copies import combine_copies as combine_copies
     from dpbinagg.analyst.refit import refit as refit
+    from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
     from dpbinagg.domain import Domain as Domain
@@ -55,7 +55,7 @@ _EXPORTS = {
     "plan": "dpbinagg.planning",
     "load_release": "dpbinagg.release_files",
     "refit": "dpbinagg.analyst.refit",
-    "combine_copies": "dpbinagg.analyst.copies",
+    "combine_copies": "dpbinagg.analyst.synthesis.copies",
     "show_progress": "dpbinagg.progress",
     "Domain": "dpbinagg.domain",
     "Budget": "dpbinagg.accounting",

@@ -10,7 +10,7 @@ from dpbinagg import progress
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.analyst.fit import released_moments, remember
-from dpbinagg.analyst.refine import plan_round, round_mus, start, update
+from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, update
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.curator.ranges import needs_range
 from dpbinagg.domain import Numeric

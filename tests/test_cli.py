@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from dpbinagg import Domain, dp_ols, load_release
-from dpbinagg.analyst import synthesis
+from dpbinagg.analyst.synthesis import tables as synthesis
 from dpbinagg.cli import main
 from dpbinagg.cli.parser import KINDS
 from dpbinagg.cli.tables import read_table, with_labels, with_types, write_table

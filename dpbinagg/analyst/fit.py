@@ -10,9 +10,9 @@ import numpy as np
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.moments import from_moments
-from dpbinagg.analyst.refine import State, round_mus, start, update
-from dpbinagg.analyst.refined import finish
-from dpbinagg.analyst.smaller import smaller_model
+from dpbinagg.analyst.refinement.refine import State, round_mus, start, update
+from dpbinagg.analyst.refinement.refined import finish
+from dpbinagg.analyst.refinement.smaller import smaller_model
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import sd_from_spread
 from dpbinagg.analyst.covariance import noise_of_product
 from dpbinagg.analyst.fit import released_moments, replay, sub_model
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.state import State
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.clipping import sd_from_spread
+from dpbinagg.analyst.refinement.state import State
 from dpbinagg.analyst.types import Array, Estimate, Moments
 from dpbinagg.formula import Design
 from dpbinagg.release import Release

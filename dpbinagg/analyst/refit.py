@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpbinagg.analyst.binagg import require_bins, table_names
-from dpbinagg.analyst.synthesis import BIN
+from dpbinagg.analyst.synthesis.binagg import require_bins, table_names
+from dpbinagg.analyst.synthesis.tables import BIN
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release import Release
 

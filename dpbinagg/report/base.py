@@ -16,7 +16,7 @@ from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
-from dpbinagg.analyst.synthesis import synthesize
+from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.domain import Categorical
 from dpbinagg.errors import DataError, FormulaError, NotReleasedError

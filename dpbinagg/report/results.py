@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dpbinagg.analyst.refined import CLIPPED
-from dpbinagg.analyst.synthesis import synthesize
+from dpbinagg.analyst.refinement.refined import CLIPPED
+from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
 from dpbinagg.release import Release

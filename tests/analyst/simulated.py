@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpbinagg.analyst.refine import plan_round, round_mus, start, update
-from dpbinagg.analyst.refined import finish
+from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, update
+from dpbinagg.analyst.refinement.refined import finish
 from dpbinagg.analyst.types import Moments
 from dpbinagg.rounds import NoisyScores
 

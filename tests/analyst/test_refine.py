@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from simulated import exact_scores, refine, scaled
 
-from dpbinagg.analyst.clipping import sd_from_spread
-from dpbinagg.analyst.refine import plan_round, round_mus
-from dpbinagg.analyst.schedule import LONG, SHORT
-from dpbinagg.analyst.tails import TailCount, Tails, excess, lattice
+from dpbinagg.analyst.refinement.clipping import sd_from_spread
+from dpbinagg.analyst.refinement.refine import plan_round, round_mus
+from dpbinagg.analyst.refinement.schedule import LONG, SHORT
+from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
 
 
 def problem(rng, n, d, errors=None, scale=0.5):

@@ -21,7 +21,7 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
-from dpbinagg.analyst.refined import clip_note
+from dpbinagg.analyst.refinement.refined import clip_note
 from dpbinagg.domain import Domain
 from dpbinagg.errors import (
     DataError,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbinagg.analyst.apportion import largest_remainder
+from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.errors import ReleaseError
 
 weights = st.lists(

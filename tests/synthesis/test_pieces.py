@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpbinagg import Domain
-from dpbinagg.analyst.adjust import bin_means, match_means, match_whole_means
-from dpbinagg.analyst.carriers import Continuous, Discrete, carriers
-from dpbinagg.analyst.response import calibrated_response
-from dpbinagg.analyst.shape import Shape, gaussian_rows, truncated_normal
-from dpbinagg.analyst.surface import residual_surface
+from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.synthesis.carriers import Continuous, Discrete, carriers
+from dpbinagg.analyst.synthesis.response import calibrated_response
+from dpbinagg.analyst.synthesis.shape import Shape, gaussian_rows, truncated_normal
+from dpbinagg.analyst.synthesis.surface import residual_surface
 from dpbinagg.formula import build_design
 
 DOMAIN = Domain(

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpbinagg import Budget, Domain, Partition, dp_release
-from dpbinagg.analyst.binagg import conditional_rows, direct_rows
+from dpbinagg.analyst.synthesis.binagg import conditional_rows, direct_rows
 
 LEVEL = 0.001
 REPLICATES = 4000

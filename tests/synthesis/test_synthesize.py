@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpbinagg import Budget, dp_ols
-from dpbinagg.analyst.copies import combine_copies
 from dpbinagg.analyst.fit import released_bins
 from dpbinagg.analyst.refit import refit
+from dpbinagg.analyst.synthesis.copies import combine_copies
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 
 WAGE = "np.log(wage) ~ educ + exper + I(exper**2) + C(region) + union"
@@ -161,7 +161,7 @@ def test_combined_copies_give_the_released_standard_errors(res, copies):
 
 
 def test_coefficients_of_copies_are_normal_draws(res):
-    from dpbinagg.analyst.copies import draw_params
+    from dpbinagg.analyst.synthesis.copies import draw_params
 
     draws = np.concatenate(
         [draw_params(res.estimate, 40, np.random.default_rng(seed)) for seed in range(50)]

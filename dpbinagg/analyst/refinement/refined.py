@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import mean_clipped_square
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.state import State, unresolved, without
-from dpbinagg.analyst.tails import Tails
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.clipping import mean_clipped_square
+from dpbinagg.analyst.refinement.state import State, unresolved, without
+from dpbinagg.analyst.refinement.tails import Tails
 from dpbinagg.analyst.types import Array, Estimate
 
 LEAST_LEARNT = 0.25

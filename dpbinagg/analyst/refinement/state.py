@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst import kalman
 from dpbinagg.analyst.covariance import noise_of_product
-from dpbinagg.analyst.directions import Directions, directions
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.moments import basis
-from dpbinagg.analyst.schedule import LONG, Schedule, schedule_from
-from dpbinagg.analyst.tails import TailCount
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.directions import Directions, directions
+from dpbinagg.analyst.refinement.schedule import LONG, Schedule, schedule_from
+from dpbinagg.analyst.refinement.tails import TailCount
 from dpbinagg.analyst.types import Array, Moments
 
 FIRST_LEVERAGE = 2.0

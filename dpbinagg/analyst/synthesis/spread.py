@@ -7,10 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.adjust import bin_means, match_means, match_whole_means
-from dpbinagg.analyst.carriers import Carrier, Continuous, Discrete, Rows, carriers
 from dpbinagg.analyst.fit import released_bins, released_moments
-from dpbinagg.analyst.shape import Shape, gaussian_rows, shape_from_bins, shape_from_moments
+from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.synthesis.carriers import Carrier, Continuous, Discrete, Rows, carriers
+from dpbinagg.analyst.synthesis.shape import (
+    Shape,
+    gaussian_rows,
+    shape_from_bins,
+    shape_from_moments,
+)
 from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.boxes import Boxes
 from dpbinagg.domain import Numeric

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.adjust import match_means
+from dpbinagg.analyst.synthesis.adjust import match_means
 from dpbinagg.analyst.types import Array
 
 LEAST_OWN_SHARE = 0.25

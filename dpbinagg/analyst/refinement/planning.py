@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from dpbinagg.analyst.state import FIRST_LEVERAGE, State
-from dpbinagg.analyst.tails import Excess, Tails, excess, lattice
+from dpbinagg.analyst.refinement.state import FIRST_LEVERAGE, State
+from dpbinagg.analyst.refinement.tails import Excess, Tails, excess, lattice
 from dpbinagg.rounds import GroupWeights, ScoreRequest
 
 SPREAD_CLIP, SPREAD_NOISE = 2.5, 0.2

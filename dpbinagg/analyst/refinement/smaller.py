@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbinagg.analyst import kalman
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
-from dpbinagg.analyst.refined import (
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.refined import (
     LEAST_LEARNT,
     finish,
     lost_note,
@@ -16,7 +16,7 @@ from dpbinagg.analyst.refined import (
     sampling_cov,
     weak_note,
 )
-from dpbinagg.analyst.state import State
+from dpbinagg.analyst.refinement.state import State
 from dpbinagg.analyst.types import Array, Estimate
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import mean_clipped_square, sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.clipping import mean_clipped_square, sd_from_spread, share_beyond
 from dpbinagg.analyst.types import Array
 
 LEAST_MEAN, MOST_MEAN = 0.2, 0.85

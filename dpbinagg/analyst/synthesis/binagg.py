@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.apportion import largest_remainder
-from dpbinagg.analyst.carriers import Continuous, carriers
 from dpbinagg.analyst.fit import released_bins
+from dpbinagg.analyst.synthesis.apportion import largest_remainder
+from dpbinagg.analyst.synthesis.carriers import Continuous, carriers
 from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design

@@ -12,7 +12,7 @@ variance ``R^2 C^2 / (mu n)^2`` on each whitened coefficient, where sampling lea
     for mu in round_mus(mu_scores, state.schedule):
         request = plan_round(state, mu)
         state = update(state, request, <the curator's answer>, mu)
-    estimate = finish(state)            # dpbinagg.analyst.refined
+    estimate = finish(state)            # dpbinagg.analyst.refinement.refined
 
 The answer to a request is a `NoisyScores`: seen from here it is just numbers.
 """
@@ -24,13 +24,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbinagg.analyst import kalman
-from dpbinagg.analyst.clipping import sd_from_spread, share_beyond
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.planning import BIAS_WEIGHT, plan_round, tail_excess
-from dpbinagg.analyst.schedule import round_mus
-from dpbinagg.analyst.state import LEAST_SCALE, State, start, unresolved, whitened, without
-from dpbinagg.analyst.tails import TailCount, Tails, lattice
+from dpbinagg.analyst.refinement import kalman
+from dpbinagg.analyst.refinement.clipping import sd_from_spread, share_beyond
+from dpbinagg.analyst.refinement.planning import BIAS_WEIGHT, plan_round, tail_excess
+from dpbinagg.analyst.refinement.schedule import round_mus
+from dpbinagg.analyst.refinement.state import (
+    LEAST_SCALE,
+    State,
+    start,
+    unresolved,
+    whitened,
+    without,
+)
+from dpbinagg.analyst.refinement.tails import TailCount, Tails, lattice
 from dpbinagg.analyst.types import Array
 from dpbinagg.rounds import NoisyScores, ScoreRequest
 

@@ -17,20 +17,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.adjust import bin_means, match_whole_means
-from dpbinagg.analyst.apportion import largest_remainder
-from dpbinagg.analyst.binagg import binagg_rows
-from dpbinagg.analyst.carriers import Rows, public_rows
-from dpbinagg.analyst.copies import draw_params
 from dpbinagg.analyst.fit import total
-from dpbinagg.analyst.response import (
+from dpbinagg.analyst.synthesis.adjust import bin_means, match_whole_means
+from dpbinagg.analyst.synthesis.apportion import largest_remainder
+from dpbinagg.analyst.synthesis.binagg import binagg_rows
+from dpbinagg.analyst.synthesis.carriers import Rows, public_rows
+from dpbinagg.analyst.synthesis.copies import draw_params
+from dpbinagg.analyst.synthesis.response import (
     bounded_response,
     calibrated_response,
     errors,
     orthonormal_basis,
 )
-from dpbinagg.analyst.spread import Spreader
-from dpbinagg.analyst.surface import mean_residuals, residual_surface
+from dpbinagg.analyst.synthesis.spread import Spreader
+from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError, ReleaseError

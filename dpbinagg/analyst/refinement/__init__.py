@@ -1,0 +1,1 @@
+"""Refinement: rounds of residual scores, and the estimate that they lead to."""

@@ -1,0 +1,1 @@
+"""Synthetic tables: post-processing of a release, free and repeatable."""
