@@ -24,7 +24,7 @@ from scipy import stats
 from dpbinagg import Budget, dp_release
 from dpbinagg.analyst.bins import corrected, naive
 from dpbinagg.analyst.fit import estimates, released_bins, replay
-from dpbinagg.analyst.refined import finish
+from dpbinagg.analyst.refinement.refined import finish
 
 SIZES = (500, 2000, 10_000)
 DIMENSIONS = (1, 2, 5)
