@@ -19,7 +19,7 @@ from dpbinagg.errors import DataError
 
 Integers = NDArray[np.int64]
 MAX_SCALE = 2.0**58
-DRAWS = 128
+DRAWS = 48
 """Values that are drawn by one thread at least."""
 
 

@@ -10,6 +10,7 @@ from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.refinement import kalman
 from dpbinagg.analyst.refinement.refined import (
     LEAST_LEARNT,
+    error_variance,
     finish,
     lost_note,
     privacy_cov,
@@ -53,9 +54,10 @@ def smaller_model(state: State, columns: Array) -> Estimate:
         null = np.eye(params.size) - projection @ loading
         lift = null @ np.linalg.pinv(columns)
         noise = noise + symmetric(lift @ state.unknown @ lift.T)
-    scale = state.scale + max(float(left_out @ gram @ left_out), 0.0) / state.nobs
+    base = error_variance(state)
+    scale = base + max(float(left_out @ gram @ left_out), 0.0) / state.nobs
     freedom = max(state.nobs - params.size, 1.0)
-    ratio = scale / state.scale * state.nobs / freedom
+    ratio = scale / base * state.nobs / freedom
     sampling = symmetric(spread @ sampling_cov(state) @ spread.T) * ratio
     weak = _weak(symmetric(spread @ state.noise @ spread.T), spread @ state.prior @ spread.T)
     notes = full.notes[:1]

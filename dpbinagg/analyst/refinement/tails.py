@@ -103,16 +103,19 @@ class Tails:
             share = normal_share
         return float(np.clip(share, 0.0, 0.4))
 
-    def clipped_square(self, inner: float, clip: float) -> float:
-        """``E[min(r, clip)^2 - inner^2; |r| > inner]`` from cells that stand out."""
+    def clipped_square(self, inner: float, clip: float, clear: float = 2.0) -> float:
+        """``E[min(r, clip)^2 - inner^2; |r| > inner]`` from cells that stand out.
+
+        A cell does if it, or it with the next one, exceeds `clear` standard deviations.
+        """
         both = np.maximum(self.lower + self.upper, 0.0)
         noise = 2.0 * self.variance
         pair = both + np.append(both[1:], 0.0)
         pair_noise = noise + np.append(noise[1:], 0.0)
-        clear = (both > 2.0 * np.sqrt(noise)) | (pair > 2.0 * np.sqrt(pair_noise))
+        out = (both > clear * np.sqrt(noise)) | (pair > clear * np.sqrt(pair_noise))
         middle = np.minimum(self.thresholds * np.sqrt(RATIO), clip)
         gain = np.maximum(middle**2 - inner**2, 0.0)
-        return float(np.sum(np.where(clear, both * gain, 0.0)) / self.nobs)
+        return float(np.sum(np.where(out, both * gain, 0.0)) / self.nobs)
 
 
 @dataclass(frozen=True, slots=True)
