@@ -20,9 +20,6 @@ CLIPPED = "Residuals were clipped at"
 LEAST_SHARE = 1e-4
 """Share of clipped residuals below which a note says "hardly any"."""
 
-SURE = 3.0
-"""Noise, in standard deviations, that a far tail must exceed to count in the error variance."""
-
 BIAS_SHARE = 1.3
 """Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
 
@@ -71,22 +68,19 @@ def weak_directions(state: State) -> int:
     return state.dropped + int(np.sum(left > LEAST_LEARNT))
 
 
-def mean_square(state: State, clip: float, clear: float = 2.0) -> float:
-    """Mean square of residuals cut at `clip`, less what privacy noise adds to it."""
-    inner = state.spread_mean * state.spread_clip**2
-    tails = Tails.merge(state.tails, state.nobs)
-    return inner + tails.clipped_square(state.spread_clip, clip, clear) - state.prediction2
-
-
 def error_variance(state: State) -> float:
     """Variance of the errors: that of a normal law, or more if the tails are heavier."""
-    return max(mean_square(state, 2.0 * state.half_width_y, SURE), state.scale)
+    inner = state.spread_mean * state.spread_clip**2 - state.prediction2
+    tails = Tails.merge(state.tails, state.nobs)
+    return max(inner + tails.tail_square(state.spread_clip, 2.0 * state.half_width_y), state.scale)
 
 
 def clipped_variance(state: State) -> float:
     """Variance of the clipped residuals at the final estimate, at least that of a normal law."""
+    inner = state.spread_mean * state.spread_clip**2 - state.prediction2
+    tails = Tails.merge(state.tails, state.nobs)
     normal = state.clip**2 * float(mean_clipped_square(state.clip / np.sqrt(state.scale)))
-    return max(mean_square(state, state.clip), normal)
+    return max(inner + tails.clipped_square(state.spread_clip, state.clip), normal)
 
 
 def sampling_cov(state: State) -> Array:

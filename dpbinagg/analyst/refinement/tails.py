@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpbinagg.analyst.types import Array
 
@@ -103,19 +103,28 @@ class Tails:
             share = normal_share
         return float(np.clip(share, 0.0, 0.4))
 
-    def clipped_square(self, inner: float, clip: float, clear: float = 2.0) -> float:
-        """``E[min(r, clip)^2 - inner^2; |r| > inner]`` from cells that stand out.
+    def clipped_square(self, inner: float, clip: float) -> float:
+        """``E[min(r, clip)^2 - inner^2; |r| > inner]`` from cells that stand out."""
+        return self._square(inner, clip, self._stand_out(2.0))
 
-        A cell does if it, or it with the next one, exceeds `clear` standard deviations.
+    def tail_square(self, inner: float, most: float) -> float:
+        """``E[r^2 - inner^2; |r| > inner]`` from cells that stand out without a gap.
+
+        The far ones weigh most, and one that noise raised would count much.
         """
+        return self._square(inner, most, np.logical_and.accumulate(self._stand_out(3.0)))
+
+    def _stand_out(self, times: float) -> NDArray[np.bool_]:
+        """Cells that exceed so many standard deviations, alone or with the next one."""
+        both, noise = np.maximum(self.lower + self.upper, 0.0), 2.0 * self.variance
+        pair, pair_noise = (a + np.append(a[1:], 0.0) for a in (both, noise))
+        return np.asarray((both > times * np.sqrt(noise)) | (pair > times * np.sqrt(pair_noise)))
+
+    def _square(self, inner: float, clip: float, cells: NDArray[np.bool_]) -> float:
         both = np.maximum(self.lower + self.upper, 0.0)
-        noise = 2.0 * self.variance
-        pair = both + np.append(both[1:], 0.0)
-        pair_noise = noise + np.append(noise[1:], 0.0)
-        out = (both > clear * np.sqrt(noise)) | (pair > clear * np.sqrt(pair_noise))
         middle = np.minimum(self.thresholds * np.sqrt(RATIO), clip)
         gain = np.maximum(middle**2 - inner**2, 0.0)
-        return float(np.sum(np.where(out, both * gain, 0.0)) / self.nobs)
+        return float(np.sum(np.where(cells, both * gain, 0.0)) / self.nobs)
 
 
 @dataclass(frozen=True, slots=True)
