@@ -7,8 +7,8 @@ from pathlib import Path
 
 SHARE = 0.4
 """Of the machine's memory."""
-SHARE_OF_LIMIT = 0.6
-"""Of a limit that was set for this process or its container."""
+SHARE_OF_LIMIT = 0.5
+"""Of what a limit for this process or its container leaves."""
 UNKNOWN = 2**31
 
 
@@ -34,7 +34,17 @@ def _process_limit() -> int | None:
     except ImportError:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft
+    # What is mapped already, libraries among it, counts.
+    return None if soft == resource.RLIM_INFINITY else max(soft - _mapped(), 0)
+
+
+def _mapped() -> int:
+    """Bytes of address space that this process uses now; 0 where that is not told."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _container_limit() -> int | None:
