@@ -126,7 +126,7 @@ if HAS_DP_OLS:
 FIGURES = tuple(name for name in METHODS if name not in ("combined", "corrected"))
 QUICK = tuple(name for name in METHODS if name != "dpgd_grid")
 OURS = ("refined", "combined", "corrected")
-GRID_REPLICATES = 20
+GRID_REPLICATES = 10
 """Of the paper's grid of descents, which takes longer than everything else together."""
 # --- simulated tables ------------------------------------------------------------------------
 
