@@ -32,6 +32,8 @@ MUS = (0.5, 1.0, 2.0)
 LAWS = ("uniform", "normal", "skewed", "integer", "binary")
 ERRORS = ("constant", "varying")
 WIDTHS = (1, 4)
+LOWEST = 0.6
+"""Coverage at which the picture ends."""
 
 
 def covariates(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -158,9 +160,16 @@ def draw(cells: pd.DataFrame, path: Path) -> None:
             color="#0072B2",
             label="dpbinagg",
         )
-        axis.set(title=f"n = {n:,}", xlabel="cell", ylim=(0, 1.02))
+        none = part.index[part.naive_coverage < LOWEST]
+        axis.plot(none, np.full(len(none), LOWEST), "v", ms=4, color="#D55E00", clip_on=False)
+        starts = part.groupby("d").apply(lambda group: group.index[0], include_groups=False)
+        axis.set_xticks([*starts], [f"d = {d}" for d in starts.index])
+        for start in starts[1:]:
+            axis.axvline(start - 0.5, color="0.8", lw=0.8)
+        axis.set(title=f"n = {n:,}", ylim=(LOWEST, 1.005))
     axes[0].set_ylabel("coverage of 95% intervals")
     axes[0].legend(loc="lower left", frameon=False)
+    figure.suptitle("A point for each cell; grey: .93 to .97; triangles: naive coverage below .6")
     figure.savefig(path, dpi=150)
     print(f"wrote {path}")
 
