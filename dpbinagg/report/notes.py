@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbinagg.domain import Numeric
 from dpbinagg.release import Release
-from dpbinagg.report.tables import decimals_for, number, power, significant
+from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -70,7 +70,7 @@ def _fit_noise(results: ReleaseResults) -> list[str]:
     """Privacy noise in the statistics of the fit, where the digits printed show it."""
     named = (("R-squared", "rsquared_se", 5e-4), ("AIC and BIC", "aic_se", 0.05))
     found = [(label, getattr(results, name, 0.0), least) for label, name, least in named]
-    texts = [f"{label} about {significant(se, 2)}" for label, se, least in found if se >= least]
+    texts = [f"{label} about {_rough(se)}" for label, se, least in found if se >= least]
     error = getattr(results, "sigma_se", 0.0)
     if error >= 5e-4 * results.sigma > 0.0:
         decimals = decimals_for(error, 0)
@@ -79,6 +79,11 @@ def _fit_noise(results: ReleaseResults) -> list[str]:
     if not texts:
         return []
     return [f"Privacy noise in the fit statistics, as a standard deviation: {'; '.join(texts)}."]
+
+
+def _rough(value: float) -> str:
+    """Two digits, large numbers written out."""
+    return whole(value) if value >= 10.0 else significant(value, 2)
 
 
 def _never_split(release: Release, estimator: str) -> list[str]:
