@@ -79,7 +79,7 @@ def test_without_gives_the_part_to_the_rest() -> None:
     assert (rest.scores, rest.ranges) == (0.0, 0.0)
     assert rest.moments == Budget().moments
     allocation = rest.split(1.0)
-    assert allocation.moments**2 == pytest.approx(0.30 / 0.40, rel=1e-12)
+    assert allocation.moments**2 == pytest.approx(0.20 / 0.30, rel=1e-12)
     assert allocation.total == 1.0
     assert Budget().without() == Budget()
 
