@@ -23,7 +23,7 @@ from scipy import stats
 
 from dpbinagg import Budget, dp_release
 from dpbinagg.analyst.bins import corrected, naive
-from dpbinagg.analyst.fit import estimates, released_bins, replay
+from dpbinagg.analyst.fit import Estimates, released_bins, replay
 from dpbinagg.analyst.refinement.refined import finish
 
 SIZES = (500, 2000, 10_000)
@@ -199,12 +199,12 @@ def run_table1(task: tuple[int, int]) -> list[dict[str, Any]]:
             rng=rng,
         )
         bins = released_bins(published)
-        ours = estimates(dp_release(formula, frame, mu=1, bounds=bounds, rng=rng))
+        ours = Estimates(dp_release(formula, frame, mu=1, bounds=bounds, rng=rng))
         fits = {
-            "published": estimates(published)["paper"],
+            "published": Estimates(published)["paper"],
             "published calibration, consistent": corrected(bins, weights="count"),
             "dpbinagg": ours.get("refined") or ours["combined"],
-            "naive": estimates(published)["naive"],
+            "naive": Estimates(published)["naive"],
         }
         for name, fit in fits.items():
             hit = covered(fit, slopes, normal=name == "published")

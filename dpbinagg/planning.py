@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.fit import estimates
+from dpbinagg.analyst.fit import Estimates
 from dpbinagg.api import dp_release
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
@@ -151,7 +151,7 @@ def plan(
                 rng=generator,
                 **options,
             )
-        found = estimates(release)
+        found = Estimates(release)
         best = next(found[name] for name in ("refined", "combined", "corrected") if name in found)
         private.append(best.bse / stretch)
         bread = np.linalg.pinv(columns.T @ columns)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -56,10 +58,10 @@ def released_moments(release: Release) -> Moments | None:
     )
 
 
-def estimates(
-    release: Release, design: Design | None = None, cov_type: str = "sandwich"
-) -> dict[str, Estimate]:
-    """Every estimate that the components of the release allow, by name.
+class Estimates(Mapping[str, Estimate]):
+    """Every estimate that the components of a release allow, by name.
+
+    Each is computed when it is first asked for.
 
     Parameters
     ----------
@@ -70,28 +72,71 @@ def estimates(
     cov_type : {"sandwich", "model"}
         Covariance of the estimate from bins.
     """
-    columns = None if design is None or design is release.design else sub_model(release, design)
-    found: dict[str, Estimate] = {}
-    bins, moments = released_bins(release), released_moments(release)
-    if columns is not None:
-        bins = None if bins is None else bins_of(bins, columns)
-        moments = None if moments is None else moments_of(moments, columns)
-    if bins is not None:
-        found["naive"] = bin_estimators.naive(bins)
-        found["corrected"] = bin_estimators.corrected(bins, cov_type=cov_type)
-        if release.calibration == "paper":
-            found["paper"] = bin_estimators.paper(bins)
-    if moments is not None:
-        found["moments"] = from_moments(moments)
-        found["combined"] = (
-            combined(found["corrected"], found["moments"])
-            if bins is not None
-            else replace(found["moments"], name="combined")
+
+    def __init__(
+        self, release: Release, design: Design | None = None, cov_type: str = "sandwich"
+    ) -> None:
+        own = design is None or design is release.design
+        self._release, self._cov_type = release, cov_type
+        self._columns = None if own or design is None else sub_model(release, design)
+        self._makers: dict[str, Callable[[], Estimate]] = {}
+        self._found: dict[str, Estimate] = {}
+        if "count" in release.statistics and (self._columns is None or self._bins is not None):
+            self._makers = {"naive": self._naive, "corrected": self._corrected}
+            if release.calibration == "paper":
+                self._makers["paper"] = self._paper
+        if "moments" in release.statistics:
+            self._makers |= {"moments": self._from_moments, "combined": self._combined}
+        if "scores" in release.statistics:
+            self._makers["refined"] = self._refined
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self._found:
+            self._found[name] = self._makers[name]()
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    @cached_property
+    def _bins(self) -> Bins | None:
+        bins = released_bins(self._release)
+        return bins if bins is None or self._columns is None else bins_of(bins, self._columns)
+
+    def _known_bins(self) -> Bins:
+        assert self._bins is not None
+        return self._bins
+
+    def _naive(self) -> Estimate:
+        return bin_estimators.naive(self._known_bins())
+
+    def _corrected(self) -> Estimate:
+        return bin_estimators.corrected(self._known_bins(), cov_type=self._cov_type)
+
+    def _paper(self) -> Estimate:
+        return bin_estimators.paper(self._known_bins())
+
+    def _from_moments(self) -> Estimate:
+        moments = released_moments(self._release)
+        assert moments is not None
+        return from_moments(
+            moments if self._columns is None else moments_of(moments, self._columns)
         )
-    if "scores" in release.statistics:
-        state = replay(release)
-        found["refined"] = finish(state) if columns is None else smaller_model(state, columns)
-    return found
+
+    def _combined(self) -> Estimate:
+        if "corrected" in self:
+            return combined(self["corrected"], self["moments"])
+        return replace(self["moments"], name="combined")
+
+    def _refined(self) -> Estimate:
+        state = replay(self._release)
+        return finish(state) if self._columns is None else smaller_model(state, self._columns)
 
 
 _STATES: WeakKeyDictionary[Release, State] = WeakKeyDictionary()

@@ -67,7 +67,7 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self.release = release
         self.estimate = estimate
         self.design = release.design if design is None else design
-        self._family = dict(family)
+        self._family = family
         self._extra_notes = tuple(notes)
         if model is None:
             model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))

@@ -60,13 +60,13 @@ def require_alpha(alpha: float) -> None:
         )
 
 
-def family_of(release: Release, design: Design, cov_type: str | None) -> dict[str, Estimate]:
+def family_of(release: Release, design: Design, cov_type: str | None) -> Mapping[str, Estimate]:
     """Every estimate of `design` that the release allows, by estimator."""
     from dpbinagg.analyst import fit
 
     if cov_type is not None and cov_type not in COV_TYPES:
         raise ReleaseError(f"cov_type must be 'sandwich' or 'model', got {cov_type!r}")
-    return fit.estimates(release, design, cov_type or COV_TYPES[0])
+    return fit.Estimates(release, design, cov_type or COV_TYPES[0])
 
 
 def choose(

@@ -56,7 +56,13 @@ class DPResults(ReleaseResults):
 
     def __reduce__(self) -> tuple[Any, ...]:
         formula = None if self.design is self.release.design else self.design.formula
-        return _restore, (self.release, formula, self.estimator, self._family, self._extra_notes)
+        return _restore, (
+            self.release,
+            formula,
+            self.estimator,
+            dict(self._family),
+            self._extra_notes,
+        )
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()

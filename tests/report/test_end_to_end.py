@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ import pytest
 import statsmodels.formula.api as smf
 
 from dpbinagg import Budget, Domain, Partition, dp_ols, dp_release
-from dpbinagg.analyst.fit import estimates
 from dpbinagg.report.results import DPResultsWrapper
 
 BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
@@ -76,9 +74,6 @@ def test_summary_shows_the_fit(noisy: DPResultsWrapper) -> None:
     assert glance["bic"] == noisy.bic
 
 
-@pytest.mark.skipif(
-    "design" not in signature(estimates).parameters, reason="estimates() takes no design yet"
-)
 @pytest.mark.parametrize(
     "formula", ["y ~ x", "y ~ C(g)", "y ~ 0 + C(g) + x", "y ~ I(2 * x + x**2)"]
 )
