@@ -92,8 +92,9 @@ class Curator:
         A record falls in one interval of each of the v histograms and adds 1
         to the total. Sensitivity: ``sqrt(v + 1)``, jointly. Where a variable
         lacks a bound, a second look, with a smaller part of mu^2, resolves
-        what the first one found too coarse; sensitivity: the root of their
-        number. Privacy: mu-GDP in all.
+        the w ranges that the first one found too coarse; sensitivity:
+        ``sqrt(w)``. If there are none it counts the records again, with
+        sensitivity 1. Privacy: mu-GDP in all.
         """
         known = {
             name: variable
@@ -102,21 +103,23 @@ class Curator:
         }
         unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
         first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
-        edges, counts, total, sd = self._histograms(known, first, with_total=True)
+        edges, counts, total, sd = self._histograms(known, first, True)
         found = {
             name: working_range(edges[name], counts[name], sd, variable, total)
             for name, variable in known.items()
         }
         if unbounded:
             coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
-            narrowed = {
-                name: Numeric(*found[name], integer=known[name].integer)
-                for name in coarse or unbounded
-            }
+            narrowed = {name: Numeric(*found[name], integer=known[name].integer) for name in coarse}
             rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
-            edges, counts, _, sd = self._histograms(narrowed, rest, with_total=False)
+            edges, counts, again, sd_again = self._histograms(narrowed, rest, not coarse)
             for name in coarse:
-                found[name] = second_range(edges[name], counts[name], sd, narrowed[name], total)
+                found[name] = second_range(
+                    edges[name], counts[name], sd_again, narrowed[name], total
+                )
+            if not coarse:
+                weights = (sd**-2, sd_again**-2)
+                total = (weights[0] * total + weights[1] * again) / sum(weights)
         working = {n: Numeric(*found[n], integer=known[n].integer) for n in known}
         return design.domain.updated(working), total
 
@@ -126,7 +129,7 @@ class Curator:
         """Edges and noisy histograms of variables, the noisy total, and the noise."""
         self._spend("ranges", mu)
         edges = {name: histogram_edges(variable) for name, variable in variables.items()}
-        histograms = self._engine.histograms(edges)
+        histograms = self._engine.histograms(edges) if edges else {}
         exact = [histograms[name] for name in variables]
         extra = [[self._engine.total()]] if with_total else []
         counts = np.concatenate([*exact, *extra]).astype(object) * 2**GRID_BITS

@@ -110,9 +110,14 @@ def _opendp() -> Any:
     return dp
 
 
-@lru_cache(maxsize=64)
-def _measurement(name: str, scale: float) -> Any:
+@cache
+def _space(name: str) -> tuple[Any, Any]:
+    """OpenDP's domain and metric: vectors of 64-bit integers."""
     dp = _opendp()
     metric = dp.l2_distance(T="f64") if name == "make_gaussian" else dp.l1_distance(T="i64")
-    space = (dp.vector_domain(dp.atom_domain(T="i64")), metric)
-    return getattr(dp.m, name)(*space, scale=scale)
+    return dp.vector_domain(dp.atom_domain(T="i64")), metric
+
+
+@lru_cache(maxsize=64)
+def _measurement(name: str, scale: float) -> Any:
+    return getattr(_opendp().m, name)(*_space(name), scale=scale)

@@ -35,9 +35,8 @@ from dpbinagg.domain import Numeric
 
 Array = NDArray[np.float64]
 
-OCTAVES, HALVED = (-30, 50), (-2, 18)
-"""Magnitudes that an unbounded variable may have, as powers of two, and the usual ones, whose
-octaves are divided once more."""
+OCTAVES, USUAL = (-30, 50), (-2, 18)
+"""Magnitudes that an unbounded variable may have, as powers of two, and the usual ones."""
 
 N_UNIFORM, DEPTH = 32, 10
 """Equal steps between two bounds, and octaves toward each of them.
@@ -91,12 +90,11 @@ def histogram_edges(variable: Numeric) -> Array:
     -----
     Between two bounds: equal steps, and octaves that approach either bound
     and zero (or the centre), for bounds that are far too wide. Beyond a single
-    bound: octaves of the distance from it, the usual ones divided once more. Without bounds: the
-    same on both sides of zero. Whole numbers have edges half-way between them.
+    bound: `_magnitudes` of the distance from it. Without bounds: the same on
+    both sides of zero. Whole numbers have edges half-way between them.
     """
     low, high = variable.lower, variable.upper
-    halves = 1.5 * 2.0 ** np.arange(*HALVED)
-    magnitude = np.sort(np.concatenate([2.0 ** np.arange(*OCTAVES), halves]))
+    magnitude = _magnitudes()
     if variable.bounded:
         edges = _bounded_edges(low, high)
     elif math.isfinite(low):
@@ -110,6 +108,20 @@ def histogram_edges(variable: Numeric) -> Array:
         edges = np.concatenate([[low - 0.5], halves, [high + 0.5]])
         edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
+
+
+def _magnitudes() -> Array:
+    """Half octaves of the usual magnitudes, and every other octave of the others.
+
+    A range among the others is coarse and gets the second look.
+    """
+    least, most = OCTAVES
+    low, high = USUAL
+    exponents = np.concatenate(
+        [np.arange(least, low, 2), np.arange(low, high), np.arange(high, most + 1, 2)]
+    )
+    usual = 1.5 * 2.0 ** np.arange(low, high)
+    return np.sort(np.concatenate([2.0**exponents, usual]))
 
 
 def _bounded_edges(low: float, high: float) -> Array:
