@@ -7,7 +7,11 @@ import pytest
 from scipy import stats
 from simulated import exact_scores, refine, scaled
 
-from dpbinagg.analyst.refinement.clipping import sd_from_spread
+from dpbinagg.analyst.refinement.clipping import (
+    mean_clipped_square,
+    sd_from_noisy_spread,
+    sd_from_spread,
+)
 from dpbinagg.analyst.refinement.refine import plan_round, round_mus
 from dpbinagg.analyst.refinement.schedule import LONG, SHORT
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
@@ -177,3 +181,15 @@ def test_scaling_is_cut_to_the_range():
     f, y = scaled(np.array([[1.0, 9.0]]), np.array([99.0]), np.r_[1, 0], np.r_[0, 2], 0.0, 5.0)
     np.testing.assert_array_equal(f, [[1, 1, 1]])
     assert y[0] == 5.0
+
+
+def test_scale_from_a_noisy_square():
+    """Without noise the square is inverted; with noise it moves a guess, and never to nothing."""
+    exact = float(mean_clipped_square(1.5 / 0.7))
+    for guess in (0.1, 0.7, 3.0):
+        assert sd_from_noisy_spread(exact, 1e-6, 1.5, guess) == pytest.approx(0.7, rel=1e-4)
+    assert sd_from_noisy_spread(exact, 1e6, 1.5, 0.5) == pytest.approx(0.5, rel=1e-4)
+    between = sd_from_noisy_spread(exact, 0.05, 1.5, 0.3)
+    assert 0.3 < between < 0.7
+    for mean in (-0.1, 0.0, 0.01):
+        assert 0.2 < sd_from_noisy_spread(mean, 0.06, 1.5, 0.6) < 0.6

@@ -26,7 +26,11 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.refinement import kalman
-from dpbinagg.analyst.refinement.clipping import sd_from_spread, share_beyond
+from dpbinagg.analyst.refinement.clipping import (
+    mean_clipped_square,
+    sd_from_noisy_spread,
+    share_beyond,
+)
 from dpbinagg.analyst.refinement.planning import BIAS_WEIGHT, plan_round, tail_excess
 from dpbinagg.analyst.refinement.schedule import round_mus
 from dpbinagg.analyst.refinement.state import (
@@ -48,6 +52,8 @@ LEAST_GAIN = 1.0
 LEVERAGE_SHIFT = 0.1
 CEILING = 3.0
 """The residuals after a step are at most so much larger, in mean square, than before it."""
+LEAST_DOUBT = 1e-9
+"""Floor of the noise of a mean clipped square: a release with hardly any noise is exact."""
 ROOT_SHIFT = 0.02
 """Variance, relative to sampling, by which rounds that weigh records differently may differ."""
 
@@ -106,16 +112,18 @@ def _learn_spread(
     state: State, request: ScoreRequest, noisy: NoisyScores, scales: NoisyScores
 ) -> tuple[State, float]:
     """Keep the mean clipped squares; return the standard deviation of the residuals."""
-    inside = float(np.clip(noisy.inside / state.nobs, 0.0, 1.0 - 1e-4))
+    inside = noisy.inside / state.nobs
+    doubt = max(math.hypot(scales.inside, inside * state.nobs_sd) / state.nobs, LEAST_DOUBT)
+    sd = sd_from_noisy_spread(1.0 - inside, doubt, request.spread_clip, state.residual_sd)
     state = replace(
         state,
         spread=noisy.spread,
         spread_variance=scales.spread**2,
-        spread_mean=1.0 - inside,
-        spread_mean_sd=math.hypot(scales.inside, inside * state.nobs_sd) / state.nobs,
+        spread_mean=float(mean_clipped_square(request.spread_clip / sd)),
+        spread_mean_sd=doubt,
         spread_clip=request.spread_clip,
     )
-    return state, float(sd_from_spread(1.0 - inside, request.spread_clip))
+    return state, sd
 
 
 def _drop_weak(state: State) -> State:
