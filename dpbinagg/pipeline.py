@@ -22,7 +22,7 @@ from dpbinagg.privacy import Mechanism, Privacy
 from dpbinagg.release import Release
 from dpbinagg.settings import Settings, check_scale
 
-LARGE_TABLE = 20_000
+LARGE_TABLE = 10_000
 """Number of records from which on the number of bins grows more slowly."""
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
@@ -220,4 +220,4 @@ def split_threshold(total: float, allocation: Allocation) -> float:
     """
     floor = 2.0 / allocation.count if allocation.count else 0.0
     n = max(total, 1.0)
-    return max(floor, math.sqrt(n) / 2.0 * math.pow(max(n / LARGE_TABLE, 1.0), 0.25))
+    return max(floor, math.sqrt(n) * math.pow(max(n / LARGE_TABLE, 1.0), 0.25))
