@@ -178,12 +178,12 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
     return f
 
 
-def with_constant(factors: Factors) -> Iterator[Floats]:
+def with_constant(factors: Factors, chunk: int = CHUNK) -> Iterator[Floats]:
     """f = (1, z*, y*) of one chunk of records after another, (m, rows)."""
     size, n = factors.shape
-    buffer = np.empty((size + 1, min(n, CHUNK)))
+    buffer = np.empty((size + 1, min(n, chunk)))
     buffer[0] = 2.0**FACTOR_BITS
-    for rows in chunks(n):
+    for rows in chunks(n, chunk):
         f = buffer[:, : rows.stop - rows.start]
         f[1:] = factors[:, rows]
         yield f
@@ -200,13 +200,13 @@ def whole_product(one: Floats, other: Floats) -> Integers:
     return np.asarray(sum(parts))
 
 
-def moment_parts(factors: Factors) -> Iterator[Integers]:
+def moment_parts(factors: Factors, chunk: int = CHUNK) -> Iterator[Integers]:
     """``sum f f'`` of one block of records after another."""
     size, n = len(factors) + 1, factors.shape[1]
 
     def block_sums(block: slice) -> Integers:
         part = np.zeros((size, size), dtype=np.int64)
-        for f in with_constant(factors[:, block]):
+        for f in with_constant(factors[:, block], chunk):
             part += whole_product(f, f)
         return part
 

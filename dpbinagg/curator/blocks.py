@@ -22,6 +22,9 @@ Python's lock between steps seldom wait for each other (with 2^13 two threads
 are slower than one)."""
 BLOCK = 2**16
 """Rows of one task."""
+LONG_CHUNK = 2**16
+"""Rows of one step where memory is no concern: a table that is read in batches is
+larger than its temporaries, and longer steps leave Python's lock free more of the time."""
 MAX_WORKERS = 8
 
 

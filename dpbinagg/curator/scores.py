@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.aggregates import Accumulator, Factors, whole_product, with_constant
-from dpbinagg.curator.blocks import BLOCK, map_blocks
+from dpbinagg.curator.blocks import BLOCK, CHUNK, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import ColumnScaling
@@ -111,7 +111,7 @@ def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
 
 
 def score_parts(
-    factors: Factors, scaling: ColumnScaling, request: ScoreRequest
+    factors: Factors, scaling: ColumnScaling, request: ScoreRequest, chunk: int = CHUNK
 ) -> Iterator[list[Integers]]:
     """Sums of all groups of a round, of one block of records after another.
 
@@ -119,12 +119,14 @@ def score_parts(
     ----------
     factors : (m - 1, n) array of whole numbers
         See `aggregates.factors`.
+    chunk : int
+        Records of one step.
     """
     weights = request.weights
 
     def block_sums(block: slice) -> list[Integers]:
         sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
-        for f in with_constant(factors[:, block]):
+        for f in with_constant(factors[:, block], chunk):
             part = score_factors(f, scaling, request)
             sums[0] += whole_product(part.direction, part.residual)
             if weights.hessian:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.boxes import Records
 from dpbinagg.curator import aggregates, scores
-from dpbinagg.curator.blocks import chunks, each_block
+from dpbinagg.curator.blocks import CHUNK, chunks, each_block
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.histogram import histogram
 from dpbinagg.curator.privtree import CodeCounts
@@ -27,10 +27,18 @@ Factors = NDArray[np.int32]
 
 
 class MemoryEngine:
-    """Exact aggregates of records held as arrays."""
+    """Exact aggregates of records held as arrays.
 
-    def __init__(self, records: Records) -> None:
+    Parameters
+    ----------
+    records : mapping of arrays
+    chunk : int
+        Records of one step.
+    """
+
+    def __init__(self, records: Records, chunk: int = CHUNK) -> None:
         self._records = records
+        self._chunk = chunk
         self._coded: tuple[Paths, Integers] | None = None
         self._evaluated: tuple[Design, Floats, Floats] | None = None
         self._complete: NDArray[np.bool_] | None = None
@@ -67,7 +75,7 @@ class MemoryEngine:
         values = np.empty((len(design.column_names) + 1, self.total()))
 
         def evaluate(block: slice) -> None:
-            for rows in chunks(block.stop, start=block.start):
+            for rows in chunks(block.stop, self._chunk, block.start):
                 part = self._rows(rows)
                 values[:-1, rows] = design.columns(part).T
                 values[-1, rows] = design.response(part)
@@ -82,7 +90,7 @@ class MemoryEngine:
             f = np.empty((scaling.size - 1, len(response)), dtype=np.int32)
 
             def scale(block: slice) -> None:
-                for rows in chunks(block.stop, start=block.start):
+                for rows in chunks(block.stop, self._chunk, block.start):
                     f[:, rows] = aggregates.factors(columns[rows], response[rows], scaling)
 
             each_block(len(response), scale)
@@ -98,7 +106,7 @@ class MemoryEngine:
             codes = np.empty(self.total(), dtype=np.int64)
 
             def encode(block: slice) -> None:
-                for rows in chunks(block.stop, start=block.start):
+                for rows in chunks(block.stop, self._chunk, block.start):
                     codes[rows] = paths.codes(self._rows(rows))
 
             each_block(self.total(), encode)
@@ -148,7 +156,7 @@ class MemoryEngine:
         self, design: Design, partition: Partition
     ) -> Iterator[tuple[Floats, Floats, Integers]]:
         """As `located`, for one chunk of records after another, none of them kept."""
-        for rows in chunks(self.total()):
+        for rows in chunks(self.total(), self._chunk):
             part = self._rows(rows)
             columns, response = design.columns(part), design.response(part)
             bins = partition.locate(part)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator import aggregates
-from dpbinagg.curator.blocks import map_stream
+from dpbinagg.curator.blocks import LONG_CHUNK, map_stream
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.engines.cleaning import Cleaner, records_of
 from dpbinagg.curator.engines.counts import (
@@ -84,7 +84,7 @@ class StreamEngine:
             return
 
         def apply(batch: dict[str, NDArray[Any]]) -> tuple[MemoryEngine, T]:
-            part = MemoryEngine(records_of(batch, self._domain))
+            part = MemoryEngine(records_of(batch, self._domain), LONG_CHUNK)
             return part, function(part)
 
         held: list[MemoryEngine] | None = None if self._passed else []
@@ -169,7 +169,7 @@ class StreamEngine:
                 n,
                 np.bincount(bins, minlength=n_bins),
                 aggregates.sums_by_bin(whole[:stop], bins, n_bins),
-                _sum(list(aggregates.moment_parts(f)), (columns.size, columns.size)),
+                _sum(list(aggregates.moment_parts(f, LONG_CHUNK)), (columns.size, columns.size)),
                 f if kept else None,
             )
 
@@ -214,7 +214,7 @@ class StreamEngine:
         shape = (scaling.size, scaling.size)
         sums = aggregates.Accumulator(shape)
         for n, more in self._each_factors(
-            design, scaling, lambda f: _sum(list(aggregates.moment_parts(f)), shape)
+            design, scaling, lambda f: _sum(list(aggregates.moment_parts(f, LONG_CHUNK)), shape)
         ):
             sums.add(more, n)
         return sums.total()
@@ -225,7 +225,7 @@ class StreamEngine:
         shapes = score_shapes(request)
 
         def sums_of(f: Factors) -> list[Integers]:
-            groups = list(score_parts(f, scaling, request))
+            groups = list(score_parts(f, scaling, request, LONG_CHUNK))
             return [_sum([group[i] for group in groups], shape) for i, shape in enumerate(shapes)]
 
         totals = [aggregates.Accumulator(shape) for shape in shapes]
