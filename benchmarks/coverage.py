@@ -237,12 +237,24 @@ def report_table1(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
+def merged(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells of earlier runs, those of this run in place of the same sizes."""
+    if not path.is_file():
+        return cells
+    old = pd.read_csv(path)
+    both = pd.concat([old[~old.n.isin(cells.n)], cells])
+    return both.sort_values("n", kind="stable", ignore_index=True)
+
+
 def blocks(replicates: int, size: int) -> list[tuple[int, int]]:
     return [(low, min(low + size, replicates)) for low in range(0, replicates, size)]
 
 
 def main() -> None:
     parser = arguments(__doc__ or "", ("grid", "table1"))
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=SIZES, help="cells to run; others stay as they are"
+    )
     options = parser.parse_args()
     parts = options.only or ["grid", "table1"]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -252,11 +264,11 @@ def main() -> None:
         )
         write_csv(report_table1(rows), options.out / "table1.csv")
     if "grid" in parts:
-        cells = itertools.product(SIZES, DIMENSIONS, MUS, LAWS, ERRORS, WIDTHS)
+        cells = itertools.product(options.sizes, DIMENSIONS, MUS, LAWS, ERRORS, WIDTHS)
         # Bounds of a binary covariate cannot be too wide; the response's can.
         tasks = [(*cell, *block) for cell in cells for block in blocks(options.replicates, 100)]
         rows = replicate_map(run_cell, tasks, "coverage", options.processes)
-        table = summarise_cells(rows)
+        table = merged(options.out / "coverage.csv", summarise_cells(rows))
         write_csv(table, options.out / "coverage.csv")
         report_grid(table, options.out)
 

@@ -23,7 +23,7 @@ from dpbinagg.release import Release
 from dpbinagg.settings import Settings, check_scale
 
 LARGE_TABLE = 10_000
-"""Number of records from which on the number of bins grows more slowly."""
+"""Number of records from which on the number of bins does not grow."""
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
@@ -216,8 +216,8 @@ def split_threshold(total: float, allocation: Allocation) -> float:
 
     A bin should hold more records than the noise on its count, and the number
     of bins should not grow faster than helps: as the root of the number of
-    records, and of a large table as its fourth root.
+    records up to `LARGE_TABLE`, and no further.
     """
     floor = 2.0 / allocation.count if allocation.count else 0.0
     n = max(total, 1.0)
-    return max(floor, math.sqrt(n) * math.pow(max(n / LARGE_TABLE, 1.0), 0.25))
+    return max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
