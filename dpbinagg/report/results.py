@@ -227,7 +227,8 @@ class DPResults(ReleaseResults):
             Number of tables; with more than one, a column `copy` numbers them.
         kind : {"calibrated", "predictive", "bounded", "binagg"}
             "calibrated": plain least squares on it gives `params` back;
-            "predictive": the same covariates, and a response inside its bounds;
+            "predictive": the same covariates, and a response inside its bounds with half
+            the scatter, for machine learning;
             "bounded": every value inside its bin; "binagg": the published law.
         bin_id : bool
             Whether a column tells the bin of each record.

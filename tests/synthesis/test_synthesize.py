@@ -51,6 +51,17 @@ def test_calibrated_rows_give_the_released_regression_back(res):
     assert len(table) == round(res.release.statistics["moments"][0, 0])
 
 
+def test_predictive_responses_scatter_half_as_much():
+    """Around the same regression: slopes within 5%, standard error within 10% of a half."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.uniform(0, 1, 20_000)})
+    data["y"] = 5 + 2 * data.x + rng.normal(0, 0.3, 20_000)
+    result = dp_ols("y ~ x", data, mu=5, bounds={"x": (0, 1), "y": (0, 10)}, rng=1)
+    fit = smf.ols("y ~ x", result.synthesize(kind="predictive", rng=2)).fit()
+    np.testing.assert_allclose(fit.params, result.params, rtol=0.05)
+    assert np.sqrt(fit.scale) == pytest.approx(0.15, rel=0.1)
+
+
 @pytest.mark.parametrize("kind", ["calibrated", "predictive", "bounded"])
 @pytest.mark.parametrize("size", [None, 40, 777])
 def test_covariates_keep_their_types_and_boxes(res, kind, size):
