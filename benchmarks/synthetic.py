@@ -6,9 +6,9 @@
 Each replicate splits a data set into 80% from which a synthetic table is made and 20% on which
 models trained on it are tested; the error is that of prediction over the variance of the response,
 mean over models. Bounds are those of the data, as in the paper. Methods: the records themselves
-("original"), this package's "predictive" (whose responses scatter half as much as records do) and
-"calibrated" rows from one release each, the published law at noise that is honest about epsilon ("binagg"), and AIM and MST from mbi 2.0 or later where
-it is installed.
+("original"), this package's "predictive" rows, whose responses scatter half as much as records do,
+and "calibrated" rows from one release each, the published law at noise that is honest about
+epsilon ("binagg"), and AIM and MST from mbi 2.0 or later where it is installed.
 
 The release spends nothing on ranges (bounds are given) and, of mu^2, 6% each on partition,
 counts and sums of covariates, 12% on sums of the response, 30% on moments and 40% on scores.
