@@ -24,8 +24,11 @@ Factors = NDArray[np.int32] | Floats
 # Sums of contributions stay within 64 bits over a block.
 assert BLOCK * 2**GRID_BITS < 2**62
 assert 2 * FACTOR_BITS <= GRID_BITS
-EXACT = 2 ** (53 - 2 * FACTOR_BITS)
-"""Rows over which products of factors add up without error in double precision."""
+RUN = 2**12
+"""Rows of one product of matrices. Products of factors add up without error in double precision,
+and products of small matrices stay on the thread that asks for them: BLAS's own threads would
+contend with ours."""
+assert RUN <= 2 ** (53 - 2 * FACTOR_BITS)
 
 
 def put_scaled(
@@ -189,15 +192,33 @@ def with_constant(factors: Factors, chunk: int = CHUNK) -> Iterator[Floats]:
         yield f
 
 
+def in_runs(f: Floats) -> tuple[Floats, Floats]:
+    """The columns of f as a stack of runs, (runs, m, RUN), and those that are left."""
+    cut = f.shape[1] - f.shape[1] % RUN
+    return f[:, :cut].reshape(len(f), -1, RUN).transpose(1, 0, 2), f[:, cut:]
+
+
+def combinations(matrix: Floats, f: Floats) -> Floats:
+    """``matrix @ f``, run by run."""
+    result = np.empty((len(matrix), f.shape[1]))
+    runs, rest = in_runs(f)
+    result_runs, result_rest = in_runs(result)
+    np.matmul(matrix, runs, out=result_runs)
+    np.matmul(matrix, rest, out=result_rest)
+    return result
+
+
 def whole_product(one: Floats, other: Floats) -> Integers:
     """``one @ other.T`` of whole factors, summed over records without error.
 
     Products of whole factors are whole; runs of records short enough for all
     partial sums to stay below 2^53 are multiplied in double precision.
     """
-    runs = list(chunks(one.shape[-1], EXACT))
-    parts = [(one[..., rows] @ other[..., rows].T).astype(np.int64) for rows in runs]
-    return np.asarray(sum(parts))
+    left, right = np.atleast_2d(one), np.atleast_2d(other)
+    (runs, rest), (other_runs, other_rest) = in_runs(left), in_runs(right)
+    total = np.matmul(runs, other_runs.transpose(0, 2, 1)).astype(np.int64).sum(axis=0)
+    total += (rest @ other_rest.T).astype(np.int64)
+    return np.asarray(total.reshape(one.shape[:-1] + other.shape[:-1]))
 
 
 def moment_parts(factors: Factors, chunk: int = CHUNK) -> Iterator[Integers]:

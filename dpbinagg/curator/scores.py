@@ -13,7 +13,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.aggregates import Accumulator, Factors, whole_product, with_constant
+from dpbinagg.curator.aggregates import (
+    Accumulator,
+    Factors,
+    combinations,
+    whole_product,
+    with_constant,
+)
 from dpbinagg.curator.blocks import BLOCK, CHUNK, map_blocks
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
@@ -64,9 +70,9 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
         engines agree.
     """
     # Products with powers of two are exact.
-    w = (request.whitening * (1.0 / ONE)) @ f
-    r = f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
-    r -= (request.coefficients * (1.0 / ONE)) @ f
+    both = combinations(np.vstack([request.whitening, request.coefficients]) * (1.0 / ONE), f)
+    w, r = both[:-1], f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
+    r -= both[-1]
     norm2 = np.add.reduce(w * w, axis=0)
     root = norm2 * (1.0 / request.radius**2)
     np.maximum(root, 1.0, out=root)
