@@ -238,12 +238,14 @@ def report_table1(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def merged(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """Cells of earlier runs, those of this run in place of the same sizes."""
+    """Cells of earlier runs, those of this run in place of the same ones."""
     if not path.is_file():
         return cells
-    old = pd.read_csv(path)
-    both = pd.concat([old[~old.n.isin(cells.n)], cells])
-    return both.sort_values("n", kind="stable", ignore_index=True)
+    keys = ["n", "d", "mu", "law", "errors", "width"]
+    old = pd.read_csv(path).set_index(keys)
+    again = old.index.isin(cells.set_index(keys).index)
+    both = pd.concat([old[~again].reset_index(), cells])
+    return both.sort_values(["n", "d", "mu"], kind="stable", ignore_index=True)
 
 
 def blocks(replicates: int, size: int) -> list[tuple[int, int]]:
@@ -255,6 +257,9 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=SIZES, help="cells to run; others stay as they are"
     )
+    parser.add_argument(
+        "--mus", type=float, nargs="*", default=MUS, help="cells to run; others stay as they are"
+    )
     options = parser.parse_args()
     parts = options.only or ["grid", "table1"]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -264,7 +269,7 @@ def main() -> None:
         )
         write_csv(report_table1(rows), options.out / "table1.csv")
     if "grid" in parts:
-        cells = itertools.product(options.sizes, DIMENSIONS, MUS, LAWS, ERRORS, WIDTHS)
+        cells = itertools.product(options.sizes, DIMENSIONS, options.mus, LAWS, ERRORS, WIDTHS)
         # Bounds of a binary covariate cannot be too wide; the response's can.
         tasks = [(*cell, *block) for cell in cells for block in blocks(options.replicates, 100)]
         rows = replicate_map(run_cell, tasks, "coverage", options.processes)

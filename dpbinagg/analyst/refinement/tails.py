@@ -23,7 +23,7 @@ SHAPES = (0.0, 0.25, 0.5)
 SCALES = np.exp(np.linspace(np.log(0.3), np.log(3.0), 8))
 """Scales of the tail, in standard deviations of the residuals."""
 
-PRIOR = 0.05
+PRIOR = 0.02
 """Prior probability that the tails differ at all."""
 
 PRIOR_SHARE = 0.12
