@@ -103,7 +103,7 @@ class Curator:
         }
         unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
         first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
-        edges, counts, total, sd = self._histograms(known, first, True)
+        edges, counts, total, sd = self._histograms(known, first, with_total=True)
         found = {
             name: working_range(edges[name], counts[name], sd, variable, total)
             for name, variable in known.items()
@@ -112,7 +112,7 @@ class Curator:
             coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
             narrowed = {name: Numeric(*found[name], integer=known[name].integer) for name in coarse}
             rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
-            edges, counts, again, sd_again = self._histograms(narrowed, rest, not coarse)
+            edges, counts, again, sd_again = self._histograms(narrowed, rest, with_total=not coarse)
             for name in coarse:
                 found[name] = second_range(
                     edges[name], counts[name], sd_again, narrowed[name], total
