@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from dpbinagg import progress
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
-from dpbinagg.analyst.fit import released_moments, remember
-from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, update
+from dpbinagg.analyst.fit import moments_from, remember
+from dpbinagg.analyst.refinement.refine import State, plan_round, round_mus, start, update
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.curator.ranges import needs_range
 from dpbinagg.domain import Numeric
@@ -28,6 +28,8 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
+FEW_BINS, MOST_NODES = 32, 512
+"""Bins whose noise is drawn before their number is known, and nodes that are drawn for at once."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -116,6 +118,8 @@ def conduct(
     declared = design.domain
     total = None
     progress.start(n_steps(allocation))
+    if allocation.count:
+        curator.expect_bins(design, FEW_BINS, allocation)
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
@@ -125,12 +129,19 @@ def conduct(
     progress.step("partition")
     partition = make_partition(curator, design, allocation, settings, total)
     parts: list[Noisy] = []
+    state = None
     if allocation.count:
-        progress.step("sums in bins")
-        parts.append(curator.bins(design, partition, allocation, settings.calibration))
+        curator.expect_bins(design, partition.n_bins, allocation)
     if allocation.moments:
         progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))
+    if allocation.scores:
+        progress.step("residual scores")
+        scores, state = refine(curator, design, parts[0], allocation.scores)
+        parts.append(scores)
+    if allocation.count:
+        progress.step("sums in bins")
+        parts.append(curator.bins(design, partition, allocation, settings.calibration))
     statistics = {key: value for part in parts for key, value in part.statistics.items()}
     scales = {key: value for part in parts for key, value in part.noise_scales.items()}
     release = Release(
@@ -143,7 +154,9 @@ def conduct(
         statistics,
         scales,
     )
-    return refine(curator, release, settings) if allocation.scores else release
+    if state is not None:
+        remember(release, state)
+    return release
 
 
 def n_steps(allocation: Allocation) -> int:
@@ -159,34 +172,25 @@ def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu)
 
 
-def refine(curator: Curator, release: Release, settings: Settings) -> Release:
+def refine(curator: Curator, design: Design, moments: Noisy, mu: float) -> tuple[Noisy, State]:
     """Rounds of residual scores: the analyst asks, the curator answers.
 
     The requests are functions of what was released before, hence public.
     """
-    moments = released_moments(release)
-    assert moments is not None
-    state = start(moments)
+    state = start(moments_from(design, moments.statistics, moments.noise_scales))
     requests: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     scales: list[dict[str, Any]] = []
-    progress.step("residual scores")
-    for mu in round_mus(release.allocation.scores, state.schedule):
-        request = plan_round(state, mu)
-        answer = curator.scores(release.design, request, mu)
-        state = update(state, request, answer, mu)
+    for part in round_mus(mu, state.schedule):
+        request = plan_round(state, part)
+        answer = curator.scores(design, request, part)
+        state = update(state, request, answer, part)
         requests.append(asdict(request))
         answers.append(asdict(answer))
-        scales.append(asdict(request.noise_scales(mu)))
-    refined = replace(
-        release,
-        privacy=privacy_of(curator, settings),
-        statistics={**release.statistics, "requests": requests, "scores": answers},
-        # A request is computed from what was released before: it has no noise of its own.
-        noise_scales={**release.noise_scales, "requests": [], "scores": scales},
-    )
-    remember(refined, state)
-    return refined
+        scales.append(asdict(request.noise_scales(part)))
+    # A request is computed from what was released before: it has no noise of its own.
+    noise_scales = {"requests": [], "scores": scales}
+    return Noisy({"requests": requests, "scores": answers}, noise_scales), state
 
 
 def make_partition(
@@ -208,7 +212,14 @@ def make_partition(
     if total is None:
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
-    return curator.partition(design, mu_tree, split_threshold(total, allocation), MAX_DEPTH)
+    theta = split_threshold(total, allocation)
+    curator.expect_nodes(n_nodes(total, theta), mu_tree)
+    return curator.partition(design, mu_tree, theta, MAX_DEPTH)
+
+
+def n_nodes(total: float, theta: float) -> int:
+    """About how many nodes a partition has: leaves of `theta` records, and their parents."""
+    return min(int(2.0 * max(total, 1.0) / theta), MOST_NODES) + 1
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

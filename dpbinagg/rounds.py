@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,23 @@ def on_grid(array: Floats) -> Floats:
     return np.asarray(np.rint(array / step) * step)
 
 
+WEIGHT_UNITS = 20
+"""Weights are whole multiples of 1/20, so that all groups are one vector of whole numbers."""
+
+
+def pair_weight(weight: float) -> float:
+    """Weight of the entries off the diagonal of a symmetric matrix, which count twice.
+
+    At most sqrt(2) times that of the diagonal.
+    """
+    return math.floor(math.sqrt(2.0) * weight * WEIGHT_UNITS) / WEIGHT_UNITS
+
+
 @dataclass(frozen=True, slots=True)
 class GroupWeights:
     """Weights of the groups of a round relative to the score; zero leaves a group out.
 
-    ``spread^2 + inside^2`` is at most 1.
+    Whole multiples of ``1/WEIGHT_UNITS``; ``spread^2 + inside^2`` is at most 1.
     """
 
     hessian: float = 0.0
@@ -53,6 +65,9 @@ class GroupWeights:
     def __post_init__(self) -> None:
         if self.spread**2 + self.inside**2 > 1.0 + 1e-12:
             raise ValueError("spread^2 + inside^2 must be at most 1")
+        for weight in astuple(self):
+            if abs(weight * WEIGHT_UNITS - round(weight * WEIGHT_UNITS)) > 1e-9 or weight < 0.0:
+                raise ValueError("weights must be whole multiples of 1/WEIGHT_UNITS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +107,7 @@ class ScoreRequest:
     for the score, at most ``(1 - g)^2 <= 1 - g`` for spread and inside
     together with their weights, ``hessian^2``, ``tails^2`` and ``norms^2`` for
     the others: at most `sensitivity`^2 in all. (Off-diagonal entries of a
-    symmetric matrix count twice: they are released times sqrt(2).)
+    symmetric matrix count twice: they are released with `pair_weight`.)
 
     Parameters
     ----------
@@ -159,7 +174,7 @@ class ScoreRequest:
         weights = self.weights
 
         def matrix(weight: float) -> Floats:
-            scale = np.full((k, k), _ratio(sd, weight) * self.radius**2 / math.sqrt(2.0))
+            scale = np.full((k, k), _ratio(sd, pair_weight(weight)) * self.radius**2)
             np.fill_diagonal(scale, _ratio(sd, weight) * self.radius**2)
             return scale
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.release import Release
 from dpbinagg.rounds import NoisyScores, ScoreRequest
+from dpbinagg.scaling import column_scaling
 
 
 def released_bins(release: Release) -> Bins | None:
@@ -47,10 +49,17 @@ def released_moments(release: Release) -> Moments | None:
     """The released second moments; None where there are none."""
     if "moments" not in release.statistics:
         return None
-    scaling = release.column_scaling
+    return moments_from(release.design, release.statistics, release.noise_scales)
+
+
+def moments_from(
+    design: Design, statistics: Mapping[str, Any], noise_scales: Mapping[str, Any]
+) -> Moments:
+    """The second moments among released statistics."""
+    scaling = column_scaling(design)
     return Moments.from_scaling(
-        release.statistics["moments"],
-        release.noise_scales["moments"],
+        statistics["moments"],
+        noise_scales["moments"],
         scaling.centre,
         scaling.scale,
         scaling.centre_y,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from threading import current_thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -51,14 +51,32 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_workers(), thread_name_prefix=PREFIX)
 
 
+@cache
+def _helper() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix=PREFIX)
+
+
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork: a child starts its own.
     os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_helper.cache_clear)
 
 
 def _alone() -> bool:
     """Whether work must stay on this thread: there are no others, or it is one of them."""
     return n_workers() == 1 or current_thread().name.startswith(PREFIX)
+
+
+def begin(function: Callable[..., T], *args: Any) -> Future[T]:
+    """``function(*args)`` on one more thread, or at once where there is no core to spare."""
+    return done(function(*args)) if _alone() else _helper().submit(function, *args)
+
+
+def done(result: T) -> Future[T]:
+    """What `begin` gives, with its result."""
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import Noise, noise_source
-from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism
-from dpbinagg.curator.privtree import privtree
+from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism, noise_sd
+from dpbinagg.curator.privtree import SCORE_GRID, laplace_scale, privtree
 from dpbinagg.curator.ranges import (
     FIRST_SHARE,
     histogram_edges,
@@ -32,7 +32,7 @@ from dpbinagg.formula import Design
 from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
 from dpbinagg.privacy import Mechanism
-from dpbinagg.rounds import NoisyScores, ScoreRequest
+from dpbinagg.rounds import WEIGHT_UNITS, NoisyScores, ScoreRequest, pair_weight
 from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
 
 Floats = NDArray[np.float64]
@@ -149,11 +149,26 @@ class Curator:
         exact = np.array([self._engine.total() * 2**GRID_BITS], dtype=object)
         return float(self._privatise(exact, one, mu)[0] * GRID)
 
+    def expect_nodes(self, n_nodes: int, mu: float) -> None:
+        """Say that a partition will be asked for, so that drawing its noise may begin."""
+        self._noise.expect("laplace", n_nodes, laplace_scale(mu) * SCORE_GRID)
+
     def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         """PrivTree over the raw variables of the right side; see `privtree`."""
         self._spend("partition", mu, "laplace")
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         return privtree(paths, self._engine.code_counts(paths), mu, self._noise, theta)
+
+    def expect_bins(self, design: Design, n_bins: int, allocation: Allocation) -> None:
+        """Say that bins will be asked for, so that drawing their noise may begin."""
+        one = float(2**GRID_BITS)
+        columns = len(design.column_names)
+        for mu, size in (
+            (allocation.count, 1),
+            (allocation.sum_x, columns),
+            (allocation.sum_y, 1),
+        ):
+            self._noise.expect("gaussian", size * n_bins, noise_sd(one, mu))
 
     def bins(
         self, design: Design, partition: Partition, allocation: Allocation, calibration: str
@@ -223,28 +238,43 @@ class Curator:
         """
         self._spend("residual scores", mu)
         sums = self._engine.score_sums(design, column_scaling(design), request)
-        weights, radius = request.weights, request.radius
-        length = request.sensitivity / PRODUCT_GRID
-
-        def noisy(exact: NDArray[np.object_], weight: float) -> Floats:
-            if not weight:
-                return np.zeros(exact.shape)
-            return self._privatise(exact, length / weight, mu) * PRODUCT_GRID
-
-        def symmetric(exact: NDArray[np.object_], weight: float) -> Floats:
-            matrix = np.zeros(exact.shape)
-            upper = np.triu_indices(len(exact), 1)
-            matrix[upper] = noisy(exact[upper], weight * math.sqrt(2.0))
-            matrix += matrix.T
-            np.fill_diagonal(matrix, noisy(exact.diagonal(), weight))
-            return matrix * radius**2
-
+        weights, radius2 = request.weights, request.radius**2
         one = 2 ** (2 * FACTOR_BITS)
+        pairs = np.triu_indices(len(request.whitening), 1)
+        groups = (
+            (sums.score, 1.0),
+            (sums.hessian[pairs], pair_weight(weights.hessian)),
+            (sums.hessian.diagonal(), weights.hessian),
+            (sums.spread[pairs], pair_weight(weights.spread)),
+            (sums.spread.diagonal(), weights.spread),
+            (sums.inside, weights.inside),
+            (sums.tails.ravel() * one, weights.tails),
+            (sums.norms * one, weights.norms),
+        )
+        asked = [(exact, round(weight * WEIGHT_UNITS)) for exact, weight in groups if weight]
+        noisy = self._privatise(
+            np.concatenate([exact * units for exact, units in asked]),
+            request.sensitivity * WEIGHT_UNITS / PRODUCT_GRID,
+            mu,
+        )
+        parts = iter(np.split(noisy, np.cumsum([len(exact) for exact, _ in asked])[:-1]))
+        score, hessian_pairs, hessian, spread_pairs, spread, inside, tails, norms = (
+            next(parts) * (PRODUCT_GRID / round(weight * WEIGHT_UNITS))
+            if weight
+            else np.zeros(len(exact))
+            for exact, weight in groups
+        )
+
+        def symmetric(above: Floats, diagonal: Floats) -> Floats:
+            matrix = np.zeros((len(diagonal), len(diagonal)))
+            matrix[pairs] = above
+            return (matrix + matrix.T + np.diag(diagonal)) * radius2
+
         return NoisyScores(
-            score=noisy(sums.score, 1.0) * (radius * request.clip),
-            hessian=symmetric(sums.hessian, weights.hessian),
-            spread=symmetric(sums.spread, weights.spread),
-            inside=float(noisy(sums.inside, weights.inside)[0]),
-            tails=noisy(sums.tails * one, weights.tails),
-            norms=noisy(sums.norms * one, weights.norms),
+            score=score * (request.radius * request.clip),
+            hessian=symmetric(hessian_pairs, hessian),
+            spread=symmetric(spread_pairs, spread),
+            inside=float(inside[0]),
+            tails=tails.reshape(sums.tails.shape),
+            norms=norms,
         )

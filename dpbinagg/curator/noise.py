@@ -8,16 +8,18 @@ Gaussian and discrete Laplace laws on randomness from the operating system.
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from functools import cache, lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.blocks import map_blocks, n_workers
+from dpbinagg.curator.blocks import begin, done, map_blocks, n_workers
 from dpbinagg.errors import DataError
 
 Integers = NDArray[np.int64]
+Law = Literal["gaussian", "laplace"]
 MAX_SCALE = 2.0**58
 DRAWS = 48
 """Values that are drawn by one thread at least."""
@@ -36,17 +38,49 @@ class Noise(Protocol):
         """`size` draws of a (discrete) Laplace with scale `scale`."""
         ...
 
+    def expect(self, law: Law, size: int, scale: float) -> None:
+        """Say that about so many values will be asked for, so that drawing them may begin."""
+        ...
+
 
 class SecureNoise:
-    """OpenDP's samplers. There is no seed and no state to copy."""
+    """OpenDP's samplers. There is no seed.
+
+    Drawing takes longer than most of what is done with records, so values that
+    are expected are drawn on another thread meanwhile. Noise depends on its
+    scale alone; each value is handed out once.
+    """
 
     secure = True
 
+    def __init__(self) -> None:
+        self._begun: dict[tuple[Law, float], list[tuple[int, Future[Integers]]]] = {}
+
+    def __reduce__(self) -> Any:
+        raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
+
     def gaussian(self, size: int, sd: float) -> Integers:
-        return _draw("make_gaussian", size, sd)
+        return self._take("gaussian", size, sd)
 
     def laplace(self, size: int, scale: float) -> Integers:
-        return _draw("make_laplace", size, scale)
+        return self._take("laplace", size, scale)
+
+    def expect(self, law: Law, size: int, scale: float) -> None:
+        _check_scale(scale)
+        begun = self._begun.setdefault((law, float(scale)), [])
+        more = size - sum(n for n, _ in begun)
+        if more > 0:
+            begun.append((more, begin(_sample, law, more, float(scale))))
+
+    def _take(self, law: Law, size: int, scale: float) -> Integers:
+        _check_scale(scale)
+        begun = self._begun.pop((law, float(scale)), [])
+        missing = size - sum(n for n, _ in begun)
+        drawn = [_draw(law, missing, float(scale))] if missing > 0 else []
+        values = np.concatenate([_NOTHING, *drawn, *(part.result() for _, part in begun)])
+        if len(values) > size:
+            self._begun[law, float(scale)] = [(len(values) - size, done(values[size:]))]
+        return values[:size]
 
 
 class SeededNoise:
@@ -64,6 +98,9 @@ class SeededNoise:
     def laplace(self, size: int, scale: float) -> Integers:
         _check_scale(scale)
         return np.rint(self._rng.laplace(0.0, scale, size)).astype(np.int64)
+
+    def expect(self, law: Law, size: int, scale: float) -> None:
+        """Nothing: what a seed gives depends on the order of draws."""
 
 
 def noise_source(rng: np.random.Generator | int | None) -> Noise:
@@ -88,19 +125,26 @@ def _check_scale(scale: float) -> None:
         )
 
 
-def _draw(name: str, size: int, scale: float) -> Integers:
-    _check_scale(scale)
+_NOTHING = np.empty(0, dtype=np.int64)
+
+
+def _draw(law: Law, size: int, scale: float) -> Integers:
+    """`size` values, on several threads."""
+    blocks = map_blocks(
+        size,
+        lambda block: _sample(law, block.stop - block.start, scale),
+        max(DRAWS, -(-size // n_workers())),
+    )
+    return np.concatenate([_NOTHING, *blocks])
+
+
+def _sample(law: Law, size: int, scale: float) -> Integers:
+    """`size` values, on this thread."""
     if size == 0:
-        return np.empty(0, dtype=np.int64)
-    measurement = _measurement(name, float(scale))
-
-    def draw(block: slice) -> list[int]:
-        # OpenDP checks every number of a list, but not of an array.
-        drawn: list[int] = measurement(np.zeros(block.stop - block.start, dtype=np.int64))
-        return drawn
-
-    parts = list(map_blocks(size, draw, max(DRAWS, -(-size // n_workers()))))
-    return np.concatenate(parts).astype(np.int64, copy=False)
+        return _NOTHING
+    # OpenDP checks every number of a list, but not of an array.
+    drawn = _measurement(law, scale)(np.zeros(size, dtype=np.int64))
+    return np.array(drawn, dtype=np.int64)
 
 
 @cache
@@ -112,13 +156,13 @@ def _opendp() -> Any:
 
 
 @cache
-def _space(name: str) -> tuple[Any, Any]:
+def _space(law: Law) -> tuple[Any, Any]:
     """OpenDP's domain and metric: vectors of 64-bit integers."""
     dp = _opendp()
-    metric = dp.l2_distance(T="f64") if name == "make_gaussian" else dp.l1_distance(T="i64")
+    metric = dp.l2_distance(T="f64") if law == "gaussian" else dp.l1_distance(T="i64")
     return dp.vector_domain(dp.atom_domain(T="i64")), metric
 
 
 @lru_cache(maxsize=64)
-def _measurement(name: str, scale: float) -> Any:
-    return getattr(_opendp().m, name)(*_space(name), scale=scale)
+def _measurement(law: Law, scale: float) -> Any:
+    return getattr(_opendp().m, f"make_{law}")(*_space(law), scale=scale)

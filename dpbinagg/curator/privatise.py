@@ -24,6 +24,11 @@ FACTOR_BITS = 20
 MARGIN = 1.0 + 2.0**-36
 
 
+def noise_sd(sensitivity: float, mu: float) -> float:
+    """Standard deviation of the noise of `gaussian_mechanism`."""
+    return MARGIN * sensitivity / mu
+
+
 def gaussian_mechanism(
     sums: NDArray[np.generic], sensitivity: float, mu: float, noise: Noise
 ) -> NDArray[np.float64]:
@@ -42,5 +47,5 @@ def gaussian_mechanism(
     array of float64, same shape
         Noisy sums in the same units, rounded to double precision.
     """
-    drawn = noise.gaussian(sums.size, MARGIN * sensitivity / mu).reshape(sums.shape)
+    drawn = noise.gaussian(sums.size, noise_sd(sensitivity, mu)).reshape(sums.shape)
     return np.asarray(sums.astype(object) + drawn, dtype=np.float64)

@@ -58,6 +58,11 @@ class CodeCounts:
         return self.cumulative[high] - self.cumulative[low]
 
 
+def laplace_scale(mu: float) -> float:
+    """lambda, in records."""
+    return max(3.0 / pure_from_mu(mu), LEAST_SCALE)
+
+
 def privtree(
     paths: Paths, counts: Counts, mu: float, noise: Noise, theta: float = 0.0
 ) -> Partition:
@@ -84,7 +89,7 @@ def privtree(
     theta : float
         Split threshold, public or already private.
     """
-    scale = max(3.0 / pure_from_mu(mu), LEAST_SCALE)
+    scale = laplace_scale(mu)
     decay = math.ceil(scale * math.log(2.0) * SCORE_GRID)
     threshold = math.ceil(theta * SCORE_GRID)
     prefix = np.zeros(1, dtype=np.int64)

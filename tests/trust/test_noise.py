@@ -9,14 +9,16 @@ four standard errors, and 30% in scale is 69% or -51% in variance.
 
 from __future__ import annotations
 
+import copy
 import math
 import multiprocessing
 import os
+import pickle
 import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -234,6 +236,42 @@ def test_stages_of_a_release_do_not_share_noise() -> None:
     standard = np.concatenate(units)
     gaps = np.abs(standard[:, None] - standard[None, :])[np.triu_indices(len(standard), 1)]
     assert gaps.min() > 1e-9
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_values_drawn_ahead_follow_the_law(law: Literal["gaussian", "laplace"]) -> None:
+    source = SecureNoise()
+    source.expect(law, DRAWS[law] // 2, SCALE)
+    drawn = getattr(source, law)(DRAWS[law], SCALE)
+    assert len(drawn) == DRAWS[law]
+    assert variance_fits(drawn, SCALE, law)
+    assert shape_fits(drawn, SCALE, law)
+
+
+def test_values_drawn_ahead_are_used_once() -> None:
+    source = SecureNoise()
+    source.expect("gaussian", 100, SCALE)
+    source.expect("gaussian", 130, SCALE)
+    source.expect("gaussian", 60, 2 * SCALE)
+    source.expect("laplace", 50, SCALE)
+    taken = [source.gaussian(size, SCALE) for size in (0, 70, 50, 40)]
+    taken += [source.gaussian(20, 2 * SCALE), source.laplace(90, SCALE)]
+    assert [len(part) for part in taken] == [0, 70, 50, 40, 20, 90]
+    assert len(np.unique(np.concatenate(taken))) == sum(len(part) for part in taken)
+
+
+def test_noise_drawn_ahead_is_not_copied() -> None:
+    with pytest.raises(TypeError, match="not be used twice"):
+        pickle.dumps(SecureNoise())
+    with pytest.raises(TypeError, match="not be used twice"):
+        copy.deepcopy(SecureNoise())
+
+
+def test_expecting_does_not_change_what_a_seed_gives() -> None:
+    source = SeededNoise(np.random.default_rng(3))
+    source.expect("gaussian", 100, SCALE)
+    expected = SeededNoise(np.random.default_rng(3)).gaussian(5, SCALE)
+    assert np.array_equal(source.gaussian(5, SCALE), expected)
 
 
 def test_failing_source_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
