@@ -12,6 +12,7 @@ from dpbinagg.analyst.refinement.clipping import (
     sd_from_noisy_spread,
     sd_from_spread,
 )
+from dpbinagg.analyst.refinement.hidden import direction
 from dpbinagg.analyst.refinement.refine import plan_round, round_mus
 from dpbinagg.analyst.refinement.schedule import LONG, SHORT
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
@@ -172,9 +173,32 @@ def test_hidden_mean_of_an_exponential_tail():
     skewed = excess(Tails.merge((TailCount(start, lower, upper, 1.0, 1.0),), 50000.0))
     for clip in (2.5, 3.0):
         assert np.sqrt(skewed.hidden2(clip)) == pytest.approx(np.exp(-1 - clip), rel=0.3)
+        assert skewed.hidden(clip) == pytest.approx(np.exp(-1 - clip), rel=0.3)
     even = excess(Tails.merge((TailCount(start, upper, upper, 1.0, 1.0),), 50000.0))
     assert even.balanced > 0.8
     assert even.hidden2(3.0) < 0.01 * skewed.hidden2(3.0)
+
+
+def test_what_the_clip_hides_is_sought_along_the_scale_of_the_errors():
+    """Errors whose scale follows the first covariate: the correction moves the intercept and that
+    slope up, and hardly the others; with equal errors it moves the intercept alone."""
+    rng = np.random.default_rng(8)
+
+    def moves(scale):
+        def errors(x):
+            return scale(x[:, 0]) * (rng.exponential(size=len(x)) - 1)
+
+        z, y, _ = problem(rng, 20_000, 3, errors)
+        _, state = refine(z, y, *box(3, y), 50.0, rng)
+        along = direction(state)
+        return state.back @ state.whitening.T @ along, along
+
+    growing, whitened = moves(lambda x: 0.1 + 1.2 * x)
+    assert growing[1] > 1.5
+    assert np.abs(growing[2:]).max() < 0.2 * growing[1]
+    assert np.linalg.norm(whitened) < 4.0
+    equal, _ = moves(lambda x: 0.7 + 0 * x)
+    assert equal == pytest.approx([1, 0, 0, 0], abs=0.25)
 
 
 def test_scaling_is_cut_to_the_range():

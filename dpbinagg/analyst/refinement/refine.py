@@ -31,6 +31,7 @@ from dpbinagg.analyst.refinement.clipping import (
     sd_from_noisy_spread,
     share_beyond,
 )
+from dpbinagg.analyst.refinement.hidden import reveal
 from dpbinagg.analyst.refinement.planning import BIAS_WEIGHT, plan_round, tail_excess
 from dpbinagg.analyst.refinement.schedule import round_mus
 from dpbinagg.analyst.refinement.state import (
@@ -85,6 +86,8 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
     )
     rest = sd**2 - moved - state.prediction2
     state = replace(state, scale=max(rest, LEAST_SCALE * sd**2), ceiling=CEILING * sd**2)
+    if final and state.tails:
+        state = reveal(state, tail_excess(state))
     if not final:
         state = _drop_weak(state)
     if state.rounds_left > 1:
@@ -200,10 +203,6 @@ def _learn_tails(
 def _forget(state: State, clip: float) -> State:
     """Before the last round: earlier bounds and narrower clips had roots of their own."""
     shift = ROOT_SHIFT * state.scale / state.nobs
-    hidden2 = 0.0
-    if state.tails:
-        fitted = tail_excess(state)
-        hidden2 = float(fitted.hidden2(clip))
-        if clip > state.clip:
-            shift += BIAS_WEIGHT**2 * float(fitted.hidden2(state.clip, clip))
-    return replace(state, noise=state.noise + shift * np.eye(state.theta.size), hidden2=hidden2)
+    if state.tails and clip > state.clip:
+        shift += BIAS_WEIGHT**2 * float(tail_excess(state).hidden2(state.clip, clip))
+    return replace(state, noise=state.noise + shift * np.eye(state.theta.size))

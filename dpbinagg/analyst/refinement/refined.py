@@ -20,16 +20,13 @@ CLIPPED = "Residuals were clipped at"
 LEAST_SHARE = 1e-4
 """Share of clipped residuals below which a note says "hardly any"."""
 
-BIAS_SHARE = 1.3
-"""Standard deviation of a slope's bias, in whitened units, for a hidden mean of 1."""
-
 
 def finish(state: State) -> Estimate:
     """Return the estimate after the last round.
 
-    ``cov = S + N + BIAS_SHARE^2 E[hidden mean^2] I`` in whitened coordinates: sampling (see
-    `sampling_cov`), privacy noise, and what the clip may have hidden; in directions that
-    stayed unresolved, the prior variance.
+    ``cov = S + N + H`` in whitened coordinates: sampling (see `sampling_cov`), privacy noise, and
+    what the clip may have hidden (see `hidden.reveal`); in directions that stayed unresolved,
+    the prior variance.
     """
     params = state.origin_params + state.back @ state.theta
     weak, vectors = unresolved(state)
@@ -58,7 +55,7 @@ def finish(state: State) -> Estimate:
 
 def privacy_cov(state: State) -> Array:
     """Covariance of the privacy error and of what the clip may have hidden, whitened."""
-    return np.asarray(state.noise + BIAS_SHARE**2 * state.hidden2 * np.eye(state.theta.size))
+    return state.noise if state.hidden is None else np.asarray(state.noise + state.hidden)
 
 
 def weak_directions(state: State) -> int:

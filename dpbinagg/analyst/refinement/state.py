@@ -36,7 +36,8 @@ class State:
     error in whitened coordinates (those of ``whitening'^-1 theta``) and ``prior`` what it was
     at first; ``gram`` estimates ``sum omega w w'``, its entries with ``gram_variance``.
     Directions that do not stand out are dropped on the way: ``unknown`` is what the prior
-    says of them, in the design's coefficients.  ``ceiling`` is the mean square of the residuals
+    says of them, in the design's coefficients.  ``hidden`` is the covariance of what the
+    last clip hid, whitened.  ``ceiling`` is the mean square of the residuals
     before the last step.  ``schedule`` is fixed at the start, ``done`` of its rounds are over.
     """
 
@@ -66,7 +67,7 @@ class State:
     norms_variance: float = np.inf
     tails: tuple[TailCount, ...] = ()
     clip: float = 0.0
-    hidden2: float = 0.0
+    hidden: Array | None = None
     share_clipped: float = 0.0
     spread: Array | None = None
     spread_variance: Array | None = None
@@ -250,6 +251,7 @@ def without(state: State, weak: Array) -> State:
         gram=symmetric(forth @ state.gram @ forth.T),
         gram_variance=kalman.transformed_variance(state.gram_variance, forth),
         noise=symmetric(back.T @ state.noise @ back),
+        hidden=None if state.hidden is None else symmetric(back.T @ state.hidden @ back),
         prior=symmetric(stay.T @ prior @ stay),
         spread=None if state.spread is None else symmetric(forth @ state.spread @ forth.T),
         spread_variance=None

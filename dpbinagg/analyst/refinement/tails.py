@@ -132,12 +132,17 @@ class Excess:
     """Posterior of the excess tail: amplitude moments, scale and shape of each model."""
 
     first: float
+    amplitude: Array
     amplitude2: Array
     scale: Array
     shape: Array
     weight: Array
     nobs: float
     balanced: float
+
+    def hidden(self, clip: float) -> float:
+        """The mean that a cut at `clip` is expected to hide."""
+        return float(self._beyond(clip) @ (self.weight * self.amplitude)) / self.nobs
 
     def hidden2(self, clip: ArrayLike, other: float | None = None) -> Array:
         """Mean square of the mean that a cut at `clip` hides (or hides beyond `other`'s)."""
@@ -183,5 +188,7 @@ def excess(tails: Tails) -> Excess:
     weight = PRIOR / scale.size * np.exp(log_weight - top)
     balanced = (1.0 - PRIOR) * float(np.exp(-top))
     total = float(np.sum(weight)) + balanced
-    amplitude2 = (fitted * shrink) ** 2 + shrink / information
-    return Excess(first, amplitude2, scale, shape, weight / total, tails.nobs, balanced / total)
+    amplitude = fitted * shrink
+    amplitude2 = amplitude**2 + shrink / information
+    weight /= total
+    return Excess(first, amplitude, amplitude2, scale, shape, weight, tails.nobs, balanced / total)
