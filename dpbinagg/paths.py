@@ -206,9 +206,7 @@ class _Halving:
         return np.searchsorted(self.starts, np.arange(self.length), side="right") - 1
 
     def splittable(self, depth: int, cell: Cells) -> NDArray[np.bool_]:
-        """Whether the cells at `depth` hold more than one value."""
-        if self.axis is not None:
-            return np.ones(len(cell), dtype=bool)
+        """Whether the cells of a list at `depth` hold more than one value."""
         low, high = self._span(depth, cell)
         return high - low > 1
 
@@ -349,6 +347,8 @@ class Paths:
     def splittable(self, depth: int, prefix: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the nodes at `depth` can be split; the others are passed down whole."""
         index = self.order[depth]
+        if self.halvings[index].axis is not None:
+            return np.ones(len(prefix), dtype=bool)
         own_depth, cell = self.own_cell(index, depth, prefix)
         return self.halvings[index].splittable(own_depth, cell)
 
@@ -358,8 +358,7 @@ class Paths:
         full = prefix << (self.depth - depth)
         for index, (name, halving) in enumerate(zip(self.variables, self.halvings, strict=True)):
             _, cell = self.own_cell(index, self.depth, full)
-            own_depth = np.zeros_like(depth)
-            for h, split in enumerate(self.order):
-                own_depth += (split == index) & (h < depth)
+            halvings = np.cumsum([0, *(split == index for split in self.order)])
+            own_depth = halvings[depth]
             halving.add_boxes(name, own_depth, cell >> (halving.depth - own_depth), boxes)
         return boxes

@@ -28,8 +28,8 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
-FEW_BINS, MOST_NODES = 32, 512
-"""Bins whose noise is drawn before their number is known, and nodes that are drawn for at once."""
+MOST_NODES = 512
+"""Nodes whose noise is drawn before their number is known."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -118,8 +118,6 @@ def conduct(
     declared = design.domain
     total = None
     progress.start(n_steps(allocation))
-    if allocation.count:
-        curator.expect_bins(design, FEW_BINS, allocation)
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)

@@ -82,10 +82,9 @@ def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
     have norm at most 1. The published calibration divides the uncentred
     column by ``Delta_kj = max(|L_kj|, |U_kj|)``, each column by itself.
     """
-    lower, upper = design.column_bounds(boxes)
-    centre, half = _centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
     if calibration == "paper":
+        lower, upper = design.column_bounds(boxes)
         intercept = np.arange(lower.shape[1]) == design.intercept
         delta = np.where(intercept, 0.0, np.maximum(np.abs(lower), np.abs(upper)))
         centre = np.where(intercept, 1.0, 0.0) * np.ones_like(lower)
@@ -93,10 +92,11 @@ def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
         return BinScaling(
             centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
         )
+    lower, upper, short, radius2 = design.bin_geometry(boxes)
+    centre, half = _centre_and_half_width(lower, upper)
     # Midpoints, but for blocks of dummies, whose deviations are shorter from elsewhere.
-    centre = np.where(half > 0.0, design.centres(boxes), centre)
-    radius = np.sqrt(design.radius2(boxes, centre))
-    unit = np.nextafter(half * radius[:, None], np.inf)
+    centre = np.where(half > 0.0, short, centre)
+    unit = np.nextafter(half * np.sqrt(radius2)[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
     middle, half_y = _response_scale(low_y, high_y)
     return BinScaling(centre, half, unit, middle, half_y, 1.0)

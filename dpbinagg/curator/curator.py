@@ -129,11 +129,14 @@ class Curator:
         """Edges and noisy histograms of variables, the noisy total, and the noise."""
         self._spend("ranges", mu)
         edges = {name: histogram_edges(variable) for name, variable in variables.items()}
+        sensitivity = math.sqrt(len(edges) + with_total)
+        half = sum(len(of_one) for of_one in edges.values()) // 2
+        # This thread draws the other half.
+        self._noise.expect("gaussian", half, noise_sd(sensitivity / GRID, mu))
         histograms = self._engine.histograms(edges) if edges else {}
         exact = [histograms[name] for name in variables]
         extra = [[self._engine.total()]] if with_total else []
         counts = np.concatenate([*exact, *extra]).astype(object) * 2**GRID_BITS
-        sensitivity = math.sqrt(len(exact) + len(extra))
         noisy = self._privatise(counts, sensitivity / GRID, mu) * GRID
         parts = np.split(noisy, np.cumsum([len(part) for part in exact]))
         total = float(parts[-1][0]) if with_total else math.nan

@@ -75,8 +75,8 @@ class SecureNoise:
     def _take(self, law: Law, size: int, scale: float) -> Integers:
         _check_scale(scale)
         begun = self._begun.pop((law, float(scale)), [])
-        missing = size - sum(n for n, _ in begun)
-        drawn = [_draw(law, missing, float(scale))] if missing > 0 else []
+        missing = max(size - sum(n for n, _ in begun), 0)
+        drawn = [(_sample if begun else _draw)(law, missing, float(scale))]
         values = np.concatenate([_NOTHING, *drawn, *(part.result() for _, part in begun)])
         if len(values) > size:
             self._begun[law, float(scale)] = [(len(values) - size, done(values[size:]))]

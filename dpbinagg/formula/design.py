@@ -268,6 +268,19 @@ class Design:
         largest = radius2(self._structure.subterms, bounds, lower, upper, middle)
         return np.asarray(np.minimum(largest, (upper > lower).sum(axis=1)))
 
+    def bin_geometry(self, boxes: Boxes) -> tuple[Array, Array, Array, Array]:
+        """`column_bounds`, `centres`, and `radius2` around these, found together.
+
+        Columns that are constant on a box are centred on their value.
+        """
+        self._require_bounds(self.variables)
+        bounds = Bounds(Intervals(self.domain, boxes))
+        lower, upper = self._column_bounds(bounds, len(boxes))
+        subterms = self._structure.subterms
+        short = short_centres(subterms, bounds, lower, upper)
+        centre = np.where(upper > lower, short, lower)
+        return lower, upper, centre, radius2(subterms, bounds, lower, upper, centre)
+
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
         self._require_bounds(self.response_variables)

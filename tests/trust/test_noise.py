@@ -260,6 +260,32 @@ def test_values_drawn_ahead_are_used_once() -> None:
     assert len(np.unique(np.concatenate(taken))) == sum(len(part) for part in taken)
 
 
+def test_what_a_release_draws_ahead_is_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scales that do not agree to the last bit would double the work unnoticed."""
+    ahead: dict[tuple[str, float], int] = {}
+    asked: dict[tuple[str, float], int] = {}
+    expect, take = SecureNoise.expect, SecureNoise._take
+
+    def note_expect(self: SecureNoise, law: Any, size: int, scale: float) -> None:
+        ahead[law, scale] = max(ahead.get((law, scale), 0), size)
+        expect(self, law, size, scale)
+
+    def note_take(self: SecureNoise, law: Any, size: int, scale: float) -> NDArray[np.int64]:
+        asked[law, scale] = asked.get((law, scale), 0) + size
+        return take(self, law, size, scale)
+
+    monkeypatch.setattr(SecureNoise, "expect", note_expect)
+    monkeypatch.setattr(SecureNoise, "_take", note_take)
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=(3_000, 2))
+    frame = pd.DataFrame({"y": x.sum(axis=1), "a": x[:, 0], "b": x[:, 1]})
+    dp_release("y ~ a + b", frame, mu=1)
+    gaussian = {key for key in ahead if key[0] == "gaussian"}
+    assert len(gaussian) >= 4
+    assert set(ahead) <= set(asked)
+    assert all(asked[key] >= ahead[key] - len(frame) // 20 for key in gaussian)
+
+
 def test_noise_drawn_ahead_is_not_copied() -> None:
     with pytest.raises(TypeError, match="not be used twice"):
         pickle.dumps(SecureNoise())
