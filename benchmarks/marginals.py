@@ -104,8 +104,12 @@ class _Marginals:
         return np.asarray(self.data.project(clique).datavector(), dtype=np.float64)
 
     def estimated(self, clique: tuple[str, ...]) -> Array:
+        import jax
+
         assert self.model is not None
-        return np.asarray(self.model.project(clique).datavector(), dtype=np.float64)
+        # Compiling takes a hundred times as long as the projection itself.
+        with jax.disable_jit():
+            return np.asarray(self.model.project(clique).datavector(), dtype=np.float64)
 
     def measure(self, clique: tuple[str, ...], sigma: float) -> None:
         from mbi import LinearMeasurement

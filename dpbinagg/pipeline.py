@@ -129,7 +129,7 @@ def conduct(
     parts: list[Noisy] = []
     state = None
     if allocation.count:
-        curator.expect_bins(design, partition.n_bins, allocation)
+        curator.expect_bins(design, partition, allocation, settings.calibration)
     if allocation.moments:
         progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))

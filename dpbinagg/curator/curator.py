@@ -33,7 +33,7 @@ from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
 from dpbinagg.privacy import Mechanism
 from dpbinagg.rounds import WEIGHT_UNITS, NoisyScores, ScoreRequest, pair_weight
-from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
+from dpbinagg.scaling import BinScaling, bin_scaling, column_scaling, moment_sensitivity
 
 Floats = NDArray[np.float64]
 GRID = 2.0**-GRID_BITS
@@ -66,6 +66,7 @@ class Curator:
         self._noise: Noise = noise_source(rng)
         self._engine: Engine = open_engine(data, design, missing)
         self._mechanisms: list[Mechanism] = []
+        self._scaled: tuple[tuple[Design, Partition, str], BinScaling] | None = None
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator guards private records and is not pickled")
@@ -162,16 +163,29 @@ class Curator:
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         return privtree(paths, self._engine.code_counts(paths), mu, self._noise, theta)
 
-    def expect_bins(self, design: Design, n_bins: int, allocation: Allocation) -> None:
-        """Say that bins will be asked for, so that drawing their noise may begin."""
-        one = float(2**GRID_BITS)
-        columns = len(design.column_names)
-        for mu, size in (
-            (allocation.count, 1),
-            (allocation.sum_x, columns),
-            (allocation.sum_y, 1),
+    def _bin_scaling(self, design: Design, partition: Partition, calibration: str) -> BinScaling:
+        """Public: a function of the design and the partition."""
+        asked = design, partition, calibration
+        if self._scaled is None or any(
+            one is not two for one, two in zip(self._scaled[0], asked, strict=True)
         ):
-            self._noise.expect("gaussian", size * n_bins, noise_sd(one, mu))
+            self._scaled = asked, bin_scaling(design, partition.boxes, calibration)
+        return self._scaled[1]
+
+    def expect_bins(
+        self, design: Design, partition: Partition, allocation: Allocation, calibration: str
+    ) -> None:
+        """Say that `bins` will be asked for, so that drawing their noise may begin."""
+        scaling = self._bin_scaling(design, partition, calibration)
+        self._engine.expect_bins(design, partition, scaling)
+        one, n_bins = float(2**GRID_BITS), partition.n_bins
+        released = int(np.count_nonzero(scaling.unit > 0.0))
+        for mu, size in (
+            (allocation.count, n_bins),
+            (allocation.sum_x, released),
+            (allocation.sum_y, n_bins),
+        ):
+            self._noise.expect("gaussian", size, noise_sd(one, mu))
 
     def bins(
         self, design: Design, partition: Partition, allocation: Allocation, calibration: str
@@ -185,7 +199,7 @@ class Curator:
         published calibration divides by ``mu`` as if `sensitivity_x` were 1
         and is ``sensitivity_x * mu``-GDP.
         """
-        scaling = bin_scaling(design, partition.boxes, calibration)
+        scaling = self._bin_scaling(design, partition, calibration)
         count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
         one = float(2**GRID_BITS)
         self._spend("bin counts", allocation.count)

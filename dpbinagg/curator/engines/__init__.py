@@ -38,6 +38,10 @@ class Engine(Protocol):
         """Records by path code."""
         ...
 
+    def expect_bins(self, design: Design, partition: Partition, scaling: BinScaling) -> None:
+        """Say that `bin_sums` will be asked for: a pass over the table may serve others too."""
+        ...
+
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[NDArray[np.int64], Sums, Sums]:

@@ -140,6 +140,9 @@ class MemoryEngine:
     def code_counts(self, paths: Paths) -> CodeCounts:
         return CodeCounts.from_codes(self.codes(paths))
 
+    def expect_bins(self, design: Design, partition: Partition, scaling: BinScaling) -> None:
+        """Nothing: passes over memory are cheap."""
+
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[Integers, Sums, Sums]:

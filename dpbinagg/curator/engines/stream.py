@@ -59,7 +59,8 @@ class StreamEngine:
         self._passed = False
         self._codes: tuple[Paths, list[NDArray[np.uint32]]] | None = None
         self._factors: tuple[Design, list[Factors]] | None = None
-        self._moments: tuple[Design, Sums] | None = None
+        self._expected: tuple[Design, Partition, BinScaling] | None = None
+        self._bin_sums: tuple[BinScaling, tuple[Integers, Sums, Sums]] | None = None
         if missing == "raise":
             self._require_complete()
 
@@ -145,9 +146,20 @@ class StreamEngine:
 
         return PrefixCounts(paths.depth, counter)
 
+    def expect_bins(self, design: Design, partition: Partition, scaling: BinScaling) -> None:
+        """The pass for the moments sums up the bins as well."""
+        self._expected = (design, partition, scaling)
+
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[Integers, Sums, Sums]:
+        if self._bin_sums is None or self._bin_sums[0] is not scaling:
+            self._bins_and_moments(design, partition, scaling)
+        assert self._bin_sums is not None
+        return self._bin_sums[1]
+
+    def _bins_and_moments(self, design: Design, partition: Partition, scaling: BinScaling) -> Sums:
+        """The second moments, from a pass that also sums up the bins and keeps what fits."""
         self._codes = None
         n_bins, p = scaling.centre.shape
         columns = column_scaling(design)
@@ -182,12 +194,11 @@ class StreamEngine:
             sums.add(part_sums, n)
             moments.add(part_moments, n)
             found.append(f)
-        # Asked for next, as a rule: one pass serves both.
-        self._moments = (design, moments.total())
         if kept:
             self._factors = (design, found)
         total = sums.total()
-        return count, total[:, :p], total[:, p]
+        self._bin_sums = (scaling, (count, total[:, :p], total[:, p]))
+        return moments.total()
 
     def _keeps_factors(self, scaling: ColumnScaling) -> bool:
         """Whether scaled columns are kept beside the table; not if the records are."""
@@ -209,8 +220,8 @@ class StreamEngine:
             )
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
-        if self._moments is not None and self._moments[0] is design:
-            return self._moments[1].copy()
+        if self._expected is not None and self._expected[0] is design:
+            return self._bins_and_moments(*self._expected)
         shape = (scaling.size, scaling.size)
         sums = aggregates.Accumulator(shape)
         for n, more in self._each_factors(
