@@ -8,6 +8,8 @@ the engine, and one record changes it by no more than the proof says.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,6 @@ from dpbinagg.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Factors = NDArray[np.int32] | Floats
 
 # Sums of contributions stay within 64 bits over a block.
 assert BLOCK * 2**GRID_BITS < 2**62
@@ -29,6 +30,43 @@ RUN = 2**12
 and products of small matrices stay on the thread that asks for them: BLAS's own threads would
 contend with ours."""
 assert RUN <= 2 ** (53 - 2 * FACTOR_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFactors:
+    """Whole factors in three bytes each: ``256 high + low``.
+
+    At most 2^20 in size, they fit into 22 bits; a table that is read in batches
+    may have room for three quarters of what 32 bits would take.
+    """
+
+    high: NDArray[np.int16]
+    low: NDArray[np.uint8]
+
+    BYTES: ClassVar[int] = 3
+
+    @classmethod
+    def of(cls, factors: NDArray[np.int32]) -> PackedFactors:
+        """Pack factors, (m - 1, n)."""
+        return cls((factors >> 8).astype(np.int16), factors.astype(np.uint8))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the factors."""
+        return self.high.shape
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    def __getitem__(self, place: Any) -> PackedFactors:
+        return PackedFactors(self.high[place], self.low[place])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return ((self.high.astype(np.int32) << 8) | self.low).astype(dtype or np.int32, copy=False)
+
+
+assert 2 ** (FACTOR_BITS - 8) < 2**15
+Factors = NDArray[np.int32] | Floats | PackedFactors
 
 
 def put_scaled(

@@ -6,8 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dpbinagg.curator.aggregates import Accumulator, factors, put_contributions
+from dpbinagg.curator.aggregates import Accumulator, PackedFactors, factors, put_contributions
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
@@ -44,3 +46,15 @@ def test_sums_beyond_64_bits() -> None:
     for _ in range(20):
         sums.add(np.array([n * 2**GRID_BITS]), n)
     assert sums.total().tolist() == [20 * n * 2**GRID_BITS]
+
+
+@given(st.lists(st.integers(-(2**FACTOR_BITS), 2**FACTOR_BITS), min_size=1, max_size=40))
+def test_packed_factors_are_the_same_numbers(values: list[int]) -> None:
+    whole = np.array([values, values[::-1]], dtype=np.int32)
+    packed = PackedFactors.of(whole)
+    assert packed.shape == whole.shape
+    assert np.array_equal(np.asarray(packed), whole)
+    assert np.array_equal(np.asarray(packed[:, 1:]), whole[:, 1:])
+    part = np.empty(whole.shape)
+    part[:] = packed
+    assert np.array_equal(part, whole)

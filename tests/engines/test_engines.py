@@ -69,12 +69,15 @@ def aggregates_of(data: Any, engine_type: Any = None, formula: str = FORMULA) ->
     found["tree"] = tree.to_dict()
     grid = Partition.grid(design.domain.subset(design.variables), 2)
     columns = column_scaling(design)
-    for name, partition in (("tree", tree), ("grid", grid)):
-        scaling = bin_scaling(design, partition.boxes, "joint")
-        found[f"bins of the {name}"] = engine.bin_sums(design, partition, scaling)
+    scaling = bin_scaling(design, tree.boxes, "joint")
+    engine.expect_bins(design, tree, scaling)
     found["moments"] = engine.moment_sums(design, columns)
     scores = engine.score_sums(design, columns, request_for(columns.size))
     found["scores"] = [getattr(scores, name) for name in scores.__slots__]
+    found["bins of the tree"] = engine.bin_sums(design, tree, scaling)
+    # Bins that were not announced.
+    scaling = bin_scaling(design, grid.boxes, "joint")
+    found["bins of the grid"] = engine.bin_sums(design, grid, scaling)
     return found
 
 

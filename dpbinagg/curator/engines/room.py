@@ -7,7 +7,7 @@ from pathlib import Path
 
 SHARE = 0.4
 """Of the machine's memory."""
-SHARE_OF_LIMIT = 0.5
+SHARE_OF_LIMIT = 0.6
 """Of what a limit for this process or its container leaves."""
 UNKNOWN = 2**31
 

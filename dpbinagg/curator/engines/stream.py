@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator import aggregates
+from dpbinagg.curator.aggregates import Factors, PackedFactors
 from dpbinagg.curator.blocks import LONG_CHUNK, map_stream
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.engines.cleaning import Cleaner, records_of
@@ -18,7 +19,7 @@ from dpbinagg.curator.engines.counts import (
     count_codes,
     dense_prefixes,
 )
-from dpbinagg.curator.engines.memory import Factors, MemoryEngine
+from dpbinagg.curator.engines.memory import MemoryEngine
 from dpbinagg.curator.engines.room import memory_room
 from dpbinagg.curator.engines.tables import Table
 from dpbinagg.curator.privtree import Counts
@@ -58,7 +59,7 @@ class StreamEngine:
         self._held: list[MemoryEngine] | None = None
         self._passed = False
         self._codes: tuple[Paths, list[NDArray[np.uint32]]] | None = None
-        self._factors: tuple[Design, list[Factors]] | None = None
+        self._factors: tuple[Design, list[PackedFactors]] | None = None
         self._expected: tuple[Design, Partition, BinScaling] | None = None
         self._bin_sums: tuple[BinScaling, tuple[Integers, Sums, Sums]] | None = None
         if missing == "raise":
@@ -182,7 +183,7 @@ class StreamEngine:
                 np.bincount(bins, minlength=n_bins),
                 aggregates.sums_by_bin(whole[:stop], bins, n_bins),
                 _sum(list(aggregates.moment_parts(f, LONG_CHUNK)), (columns.size, columns.size)),
-                f if kept else None,
+                PackedFactors.of(f) if kept else None,
             )
 
         count = np.zeros(n_bins, dtype=np.int64)
@@ -202,7 +203,7 @@ class StreamEngine:
 
     def _keeps_factors(self, scaling: ColumnScaling) -> bool:
         """Whether scaled columns are kept beside the table; not if the records are."""
-        size = 4 * (scaling.size - 1) * self.total()
+        size = PackedFactors.BYTES * (scaling.size - 1) * self.total()
         return self._held is None and size <= self._room
 
     def _each_factors(
