@@ -45,11 +45,17 @@ def make_table(n: int, d: int) -> pd.DataFrame:
     return frame
 
 
+PAUSE = 0.1
+"""Seconds before a call: threads of BLAS spin for a while after the last one, on a core that the
+next call needs."""
+
+
 def alternate(functions: list[Callable[[], object]], runs: int) -> list[float]:
     """Median seconds of each function, called in turn."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(runs):
         for own, function in zip(times, functions, strict=True):
+            time.sleep(PAUSE)
             start = time.perf_counter()
             function()
             own.append(time.perf_counter() - start)

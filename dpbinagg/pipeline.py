@@ -216,8 +216,8 @@ def make_partition(
 
 
 def n_nodes(total: float, theta: float) -> int:
-    """About how many nodes a partition has: leaves of `theta` records, and their parents."""
-    return min(int(2.0 * max(total, 1.0) / theta), MOST_NODES) + 1
+    """About how many nodes a partition has: leaves of half `theta` records, and their parents."""
+    return min(int(4.0 * max(total, 1.0) / theta), MOST_NODES) + 1
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:
