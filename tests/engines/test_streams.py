@@ -13,7 +13,7 @@ from test_engines import SCHEMA, aggregates_of, assert_same
 
 from dpbinagg import DataError, Domain, dp_ols
 from dpbinagg.curator.engines import frame as frame_engine
-from dpbinagg.curator.engines import open_engine, partitions, stream, tables
+from dpbinagg.curator.engines import open_engine, partitions, room, stream, tables
 from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.formula import build_design
 from dpbinagg.partition import Partition
@@ -27,12 +27,12 @@ def people() -> pd.DataFrame:
     return frame()
 
 
-@pytest.mark.parametrize("room", [0, 20_000, 300_000])
+@pytest.mark.parametrize("kept", [0, 20_000, 300_000])
 def test_what_is_kept_changes_nothing(
-    room: int, people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    kept: int, people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No room, room for codes only, room for scaled columns but not for records."""
-    monkeypatch.setattr(stream, "memory_room", lambda: room)
+    monkeypatch.setattr(stream, "memory_room", lambda: kept)
     monkeypatch.setattr(tables, "BATCH", 500)
     assert_same(aggregates_of(arrow(people)), aggregates_of(people))
 
@@ -153,3 +153,13 @@ def test_long_partitions_are_added_up_in_pieces() -> None:
     assert sum(lengths) == n
     assert max(lengths) * 2**GRID_BITS < 2**63
     assert partitions._apply(len, partition[:0], Domain({"x": (0, 1)})) == []
+
+
+def test_a_limit_leaves_room_for_the_passes_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept under a limit must not starve a pass; without a limit memory decides."""
+    unlimited = room.memory_room()
+    assert 0 < unlimited <= room.SHARE * room._physical()
+    for left in (0, room.PASS, room.PASS + 2**20):
+        limit = room._mapped() + left
+        monkeypatch.setattr("resource.getrlimit", lambda kind, limit=limit: (limit, limit))
+        assert room.memory_room() <= max(left - room.PASS, 0) + 2**20

@@ -9,6 +9,8 @@ SHARE = 0.4
 """Of the machine's memory."""
 SHARE_OF_LIMIT = 0.6
 """Of what a limit for this process or its container leaves."""
+PASS = 3 * 2**29
+"""Address space that a pass over a table takes, most of it by allocators that hardly use it."""
 UNKNOWN = 2**31
 
 
@@ -35,7 +37,7 @@ def _process_limit() -> int | None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     # What is mapped already, libraries among it, counts.
-    return None if soft == resource.RLIM_INFINITY else max(soft - _mapped(), 0)
+    return None if soft == resource.RLIM_INFINITY else max(soft - _mapped() - PASS, 0)
 
 
 def _mapped() -> int:
