@@ -104,12 +104,8 @@ class _Marginals:
         return np.asarray(self.data.project(clique).datavector(), dtype=np.float64)
 
     def estimated(self, clique: tuple[str, ...]) -> Array:
-        import jax
-
         assert self.model is not None
-        # Compiling takes a hundred times as long as the projection itself.
-        with jax.disable_jit():
-            return np.asarray(self.model.project(clique).datavector(), dtype=np.float64)
+        return np.asarray(self.model.project(clique).datavector(), dtype=np.float64)
 
     def measure(self, clique: tuple[str, ...], sigma: float) -> None:
         from mbi import LinearMeasurement
@@ -178,8 +174,18 @@ def aim(
     delta: float,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Adaptive and iterative mechanism with the workload of all two-way marginals."""
+    """Adaptive and iterative mechanism with the workload of all two-way marginals.
+
+    In every round all candidates are projected from a new model. mbi compiles each projection,
+    which takes many times as long as the projection itself and would keep AIM from ending on
+    larger tables; here they are not compiled.
+    """
+    import jax
     from mbi.junction_tree import hypothetical_model_size
+
+    def estimated(clique: tuple[str, ...]) -> Array:
+        with jax.disable_jit():
+            return run.estimated(clique)
 
     cells = Cells(frame, bounds, whole)
     run = _Marginals(cells.codes(frame), cells.sizes(), rng)
@@ -211,15 +217,15 @@ def aim(
         bias = math.sqrt(2 / math.pi) * sigma
         scores = np.array(
             [
-                weight[c] * (np.abs(exact[c] - run.estimated(c)).sum() - bias * exact[c].size)
+                weight[c] * (np.abs(exact[c] - estimated(c)).sum() - bias * exact[c].size)
                 for c in fitting
             ]
         )
         chosen = fitting[run.choose(scores, step, max(weight[c] for c in fitting))]
-        before = run.estimated(chosen)
+        before = estimated(chosen)
         run.measure(chosen, sigma)
         run.estimate()
-        change = float(np.abs(run.estimated(chosen) - before).sum())
+        change = float(np.abs(estimated(chosen) - before).sum())
         if change <= bias * exact[chosen].size:
             sigma, step = sigma / 2, 2 * step
     run.estimate()
