@@ -129,23 +129,34 @@ class ListAxis:
         return np.searchsorted(np.array(self.starts), np.arange(self.length), side="right") - 1
 
     def cells(self, values: NDArray[np.generic]) -> Cells:
-        if self.first is None:
-            position = values.astype(np.int64, copy=False)
-        else:
-            # Cut before the cast: a float beyond 64 bits has no whole number.
-            place = np.rint(values.astype(np.float64) - self.first)
-            position = np.clip(place, 0, self.length - 1).astype(np.int64)
-        return self._cell_of[np.clip(position, 0, self.length - 1)]
+        return self._cell_of[_positions(values, self.length, self.first)]
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:
         bounds = np.array((*self.starts, self.length))
-        low, high = bounds[start], bounds[stop]
-        if self.first is None:
-            position = np.arange(self.length)
-            boxes.members[name] = (position >= low[:, None]) & (position < high[:, None])
-        else:
-            boxes.lower[name] = self.first + low
-            boxes.upper[name] = self.first + high - 1.0
+        _add_list_boxes(name, bounds[start], bounds[stop], self.length, self.first, boxes)
+
+
+def _positions(values: NDArray[np.generic], length: int, first: float | None) -> Cells:
+    """Positions of values in a list."""
+    if first is None:
+        position = values.astype(np.int64, copy=False)
+    else:
+        # Cut before the cast: a float beyond 64 bits has no whole number.
+        place = np.rint(values.astype(np.float64) - first)
+        position = np.clip(place, 0, length - 1).astype(np.int64)
+    return np.clip(position, 0, length - 1)
+
+
+def _add_list_boxes(
+    name: str, low: Cells, high: Cells, length: int, first: float | None, boxes: Boxes
+) -> None:
+    """Boxes of the values at positions ``low <= position < high``."""
+    if first is None:
+        position = np.arange(length)
+        boxes.members[name] = (position >= low[:, None]) & (position < high[:, None])
+    else:
+        boxes.lower[name] = np.asarray(first + low, dtype=np.float64)
+        boxes.upper[name] = np.asarray(first + high - 1.0, dtype=np.float64)
 
 
 def equal_axis(variable: Numeric | Categorical, n_cells: int) -> Axis:
@@ -198,8 +209,7 @@ class _Halving:
     def cells(self, values: NDArray[np.generic]) -> Cells:
         if self.axis is not None:
             return self.axis.cells(values)
-        finest = ListAxis(tuple(range(self.length)), self.length, self.first)
-        return self._leaf_of[finest.cells(values)]
+        return self._leaf_of[_positions(values, self.length, self.first)]
 
     @cached_property
     def _leaf_of(self) -> Cells:
@@ -221,8 +231,7 @@ class _Halving:
             self.axis.add_boxes(name, cell * width, (cell + 1) * width, boxes)
         else:
             low, high = self._span(depth, cell)
-            finest = ListAxis(tuple(range(self.length)), self.length, self.first)
-            finest.add_boxes(name, low, high, boxes)
+            _add_list_boxes(name, low, high, self.length, self.first, boxes)
 
 
 def _halving(variable: Numeric | Categorical, depth: int) -> _Halving:

@@ -105,10 +105,10 @@ def residual_surface(values: Array, noise: Array, points: Array) -> Surface:
             if smooth == 0.0 and width != WIDTHS[0]:
                 continue
             cov = size * smooth * kernel + np.diag(size * own + variance)
-            value, solved = _likelihood(cov, r)
+            value, root, half = _likelihood(cov, r)
             if value > best:
                 weights = np.zeros(len(values))
-                weights[used] = solved
+                weights[used] = solve_triangular(root, half, lower=True, trans="T")
                 best = value
                 found = Surface(points, weights, width * spread, size * smooth, size * own)
     return found
@@ -120,12 +120,12 @@ def _kernel(left: Array, right: Array, width: float) -> Array:
     return np.asarray(np.exp(-np.maximum(square, 0.0) / (2.0 * width**2)))
 
 
-def _likelihood(cov: Array, values: Array) -> tuple[float, Array]:
-    """Gaussian log likelihood up to a constant, and ``cov^-1 values``."""
+def _likelihood(cov: Array, values: Array) -> tuple[float, Array, Array]:
+    """Gaussian log likelihood up to a constant, L with ``LL' = cov``, and ``L^-1 values``."""
     try:
-        root = np.linalg.cholesky(cov)
+        root: Array = np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
     except np.linalg.LinAlgError:
-        return -np.inf, np.zeros_like(values)
-    half = solve_triangular(root, values, lower=True)
+        return -np.inf, cov, values
+    half: Array = solve_triangular(root, values, lower=True, check_finite=False)
     value = -0.5 * float(half @ half) - float(np.sum(np.log(np.diag(root))))
-    return value, solve_triangular(root, half, lower=True, trans="T")
+    return value, root, half
