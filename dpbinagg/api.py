@@ -187,16 +187,22 @@ def dp_release(
         else ledger.charging(spends, formula=formula, purpose="release")
     )
     with charge as entry:
+        curator = None
         try:
-            curator = Curator(data, design, settings.missing, rng)
+            # numpy's own text tells the number of records.
+            with suppress(MemoryError):
+                curator = Curator(data, design, settings.missing, rng)
         except IncompleteError:
             # An exact answer, so what was charged stays: nobody asks such questions for free.
             if entry is not None:
                 entry.releasing()
             raise
-        if entry is not None:
-            entry.releasing()
-        return pipeline.conduct(curator, design, allocation, settings)
+        if curator is not None:
+            if entry is not None:
+                entry.releasing()
+            with suppress(MemoryError):
+                return pipeline.conduct(curator, design, allocation, settings)
+        raise MemoryError("data: too little memory for this table; pass a path to files instead")
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

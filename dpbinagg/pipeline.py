@@ -26,6 +26,8 @@ LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
+LEAST_SCORES_MU = 5e-4
+"""The same for the scores: rounds share it, and their units are finer (`WEIGHT_UNITS`)."""
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
 MOST_NODES = 512
@@ -62,9 +64,10 @@ def allocate(settings: Settings, design: Design) -> Allocation:
         budget = budget.without("scores")
     allocation = budget.split(per_record_mu(settings.mu, settings.neighbours))
     for name, part in allocation.as_dict().items():
-        if part and not LEAST_MU <= part <= LARGEST_MU:
+        least = LEAST_SCORES_MU if name == "scores" else LEAST_MU
+        if part and not least <= part <= LARGEST_MU:
             raise BudgetError(
-                f"mu and budget leave the component {name!r} a mu outside {LEAST_MU:g} to "
+                f"mu and budget leave the component {name!r} a mu outside {least:g} to "
                 f"{LARGEST_MU:g}; choose another mu, or give the component another share"
             )
     return allocation

@@ -416,3 +416,29 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
     assert Fraction(ledger.spent) ** 2 >= exact
     assert ledger.spent == pytest.approx(float(exact) ** 0.5, rel=1e-14)
     assert_sound(ledger)
+
+
+def test_too_little_memory_does_not_tell_the_number_of_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 12_347), "y": np.linspace(0, 1, 12_347)})
+
+    def short(*_: object) -> object:
+        np.empty((len(frame), 2**40))
+        raise AssertionError
+
+    for name in ("total", "moment_sums", "from_frame"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"dpbinagg.curator.engines.memory.MemoryEngine.{name}", short)
+            with pytest.raises(MemoryError, match="too little memory") as caught:
+                dp_release("y ~ x", frame, mu=1, bounds={"x": (0, 1), "y": (0, 1)}, rng=1)
+        assert "12347" not in repr(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_a_mu_too_small_for_the_rounds_is_refused_before_it_is_charged() -> None:
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 300), "y": np.linspace(0, 1, 300)})
+    bounds = {"x": (0, 1), "y": (0, 1)}
+    dp_release("y ~ x", frame, mu=1e-3, bounds=bounds, rng=1)
+    with pytest.raises(BudgetError, match="'scores' a mu outside"):
+        dp_release("y ~ x", frame, mu=5e-4, bounds=bounds, rng=1)
