@@ -26,12 +26,10 @@ LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
 GRID_BINS = 4
 LEAST_MU = 2.0**-16
-LEAST_SCORES_MU = 5e-4
-"""The same for the scores: rounds share it, and their units are finer (`WEIGHT_UNITS`)."""
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
-MOST_NODES = 512
-"""Nodes whose noise is drawn before their number is known."""
+FEW_BINS = 32
+"""Bins whose noise is drawn before there is a partition: most have more."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -64,10 +62,9 @@ def allocate(settings: Settings, design: Design) -> Allocation:
         budget = budget.without("scores")
     allocation = budget.split(per_record_mu(settings.mu, settings.neighbours))
     for name, part in allocation.as_dict().items():
-        least = LEAST_SCORES_MU if name == "scores" else LEAST_MU
-        if part and not least <= part <= LARGEST_MU:
+        if part and not LEAST_MU <= part <= LARGEST_MU:
             raise BudgetError(
-                f"mu and budget leave the component {name!r} a mu outside {least:g} to "
+                f"mu and budget leave the component {name!r} a mu outside {LEAST_MU:g} to "
                 f"{LARGEST_MU:g}; choose another mu, or give the component another share"
             )
     return allocation
@@ -121,6 +118,7 @@ def conduct(
     declared = design.domain
     total = None
     progress.start(n_steps(allocation))
+    curator.expect(n_sums(design, allocation))
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
@@ -132,7 +130,7 @@ def conduct(
     parts: list[Noisy] = []
     state = None
     if allocation.count:
-        curator.expect_bins(design, partition, allocation, settings.calibration)
+        curator.expect_bins(design, partition, settings.calibration)
     if allocation.moments:
         progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))
@@ -158,6 +156,14 @@ def conduct(
     if state is not None:
         remember(release, state)
     return release
+
+
+def n_sums(design: Design, allocation: Allocation) -> int:
+    """About how many sums are asked for at least: moments, two matrices of a round, few bins."""
+    columns = len(design.column_names) + 1
+    matrix = columns * (columns + 1) // 2
+    matrices = bool(allocation.moments) + 2 * bool(allocation.scores)
+    return matrices * matrix + bool(allocation.count) * FEW_BINS * (columns + 1)
 
 
 def n_steps(allocation: Allocation) -> int:
@@ -214,13 +220,8 @@ def make_partition(
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
     theta = split_threshold(total, allocation)
-    curator.expect_nodes(n_nodes(total, theta), mu_tree)
+    curator.expect_nodes(total, mu_tree, theta)
     return curator.partition(design, mu_tree, theta, MAX_DEPTH)
-
-
-def n_nodes(total: float, theta: float) -> int:
-    """About how many nodes a partition has: leaves of half `theta` records, and their parents."""
-    return min(int(4.0 * max(total, 1.0) / theta), MOST_NODES) + 1
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -25,11 +25,13 @@ Integers = NDArray[np.int64]
 # Sums of contributions stay within 64 bits over a block.
 assert BLOCK * 2**GRID_BITS < 2**62
 assert 2 * FACTOR_BITS <= GRID_BITS
-RUN = 2**12
-"""Rows of one product of matrices. Products of factors add up without error in double precision,
-and products of small matrices stay on the thread that asks for them: BLAS's own threads would
-contend with ours."""
-assert RUN <= 2 ** (53 - 2 * FACTOR_BITS)
+LONGEST_RUN = 2**12
+"""Rows of one product of matrices: so many products of factors add up without error in double
+precision."""
+assert LONGEST_RUN <= 2 ** (53 - 2 * FACTOR_BITS)
+VECTOR_PRODUCT, MATRIX_PRODUCT = 2**13, 2**18
+"""Multiplications of one product. Larger ones BLAS hands to threads of its own, which afterwards
+spin for a while on cores that we need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,17 +232,24 @@ def with_constant(factors: Factors, chunk: int = CHUNK) -> Iterator[Floats]:
         yield f
 
 
-def in_runs(f: Floats) -> tuple[Floats, Floats]:
-    """The columns of f as a stack of runs, (runs, m, RUN), and those that are left."""
-    cut = f.shape[1] - f.shape[1] % RUN
-    return f[:, :cut].reshape(len(f), -1, RUN).transpose(1, 0, 2), f[:, cut:]
+def run_length(rows: int, others: int) -> int:
+    """Records of one product of matrices with so many rows: a power of two."""
+    limit = VECTOR_PRODUCT if min(rows, others) == 1 else MATRIX_PRODUCT
+    return min(LONGEST_RUN, 1 << max((limit // (rows * others)).bit_length() - 1, 0))
+
+
+def in_runs(f: Floats, length: int) -> tuple[Floats, Floats]:
+    """The columns of f as a stack of runs, (runs, m, length), and those that are left."""
+    cut = f.shape[1] - f.shape[1] % length
+    return f[:, :cut].reshape(len(f), -1, length).transpose(1, 0, 2), f[:, cut:]
 
 
 def combinations(matrix: Floats, f: Floats) -> Floats:
     """``matrix @ f``, run by run."""
     result = np.empty((len(matrix), f.shape[1]))
-    runs, rest = in_runs(f)
-    result_runs, result_rest = in_runs(result)
+    length = run_length(*matrix.shape)
+    runs, rest = in_runs(f, length)
+    result_runs, result_rest = in_runs(result, length)
     np.matmul(matrix, runs, out=result_runs)
     np.matmul(matrix, rest, out=result_rest)
     return result
@@ -253,7 +262,8 @@ def whole_product(one: Floats, other: Floats) -> Integers:
     partial sums to stay below 2^53 are multiplied in double precision.
     """
     left, right = np.atleast_2d(one), np.atleast_2d(other)
-    (runs, rest), (other_runs, other_rest) = in_runs(left), in_runs(right)
+    length = run_length(len(left), len(right))
+    (runs, rest), (other_runs, other_rest) = in_runs(left, length), in_runs(right, length)
     total = np.matmul(runs, other_runs.transpose(0, 2, 1)).astype(np.int64).sum(axis=0)
     total += (rest @ other_rest.T).astype(np.int64)
     return np.asarray(total.reshape(one.shape[:-1] + other.shape[:-1]))

@@ -9,9 +9,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from threading import current_thread
-from typing import Any, TypeVar
+from functools import cache, partial
+from threading import Lock, current_thread
+from typing import Any, Generic, TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -20,8 +20,9 @@ CHUNK = 2**14
 """Rows of one step: its temporaries fit the cache, and threads that hold
 Python's lock between steps seldom wait for each other (with 2^13 two threads
 are slower than one)."""
-BLOCK = 2**16
-"""Rows of one task."""
+BLOCK = 2**18
+"""Rows of one task. Up to here a table is worked on by the thread that asks: another one would
+wait for Python's lock longer than it helps, while noise can be drawn without that lock."""
 LONG_CHUNK = 2**16
 """Rows of one step where memory is no concern: a table that is read in batches is
 larger than its temporaries, and longer steps leave Python's lock free more of the time."""
@@ -52,14 +53,40 @@ def _pool() -> ThreadPoolExecutor:
 
 
 @cache
-def _helper() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix=PREFIX)
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(n_workers() - 1, 1), thread_name_prefix=PREFIX)
+
+
+class Errand(Generic[T]):
+    """Work that may be done before its result is needed, by whoever is free first."""
+
+    def __init__(self, function: Callable[..., T], *args: Any) -> None:
+        self._work = partial(function, *args)
+        self._begun = Lock()
+        self._done: Future[T] = Future()
+
+    def run(self) -> None:
+        """Do the work, unless somebody has begun it."""
+        if self._begun.acquire(blocking=False):
+            try:
+                self._done.set_result(self._work())
+            except BaseException as error:
+                self._done.set_exception(error)
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+        return self._done.done()
+
+    def result(self) -> T:
+        """The result. Work that nobody has begun is done here and now."""
+        self.run()
+        return self._done.result()
 
 
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork: a child starts its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-    os.register_at_fork(after_in_child=_helper.cache_clear)
+    for forget in (_pool.cache_clear, _helpers.cache_clear):
+        os.register_at_fork(after_in_child=forget)
 
 
 def _alone() -> bool:
@@ -67,16 +94,12 @@ def _alone() -> bool:
     return n_workers() == 1 or current_thread().name.startswith(PREFIX)
 
 
-def begin(function: Callable[..., T], *args: Any) -> Future[T]:
-    """``function(*args)`` on one more thread, or at once where there is no core to spare."""
-    return done(function(*args)) if _alone() else _helper().submit(function, *args)
-
-
-def done(result: T) -> Future[T]:
-    """What `begin` gives, with its result."""
-    future: Future[T] = Future()
-    future.set_result(result)
-    return future
+def begin(function: Callable[..., T], *args: Any) -> Errand[T]:
+    """``function(*args)`` on another thread, if one is free before the result is needed."""
+    errand = Errand(function, *args)
+    if not _alone():
+        _helpers().submit(errand.run)
+    return errand
 
 
 def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:

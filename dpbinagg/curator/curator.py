@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import Noise, noise_source
-from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism, noise_sd
-from dpbinagg.curator.privtree import SCORE_GRID, laplace_scale, privtree
+from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, NOISE_BITS, gaussian_mechanism
+from dpbinagg.curator.privtree import SCORE_GRID, laplace_scale, n_nodes, privtree
 from dpbinagg.curator.ranges import (
     FIRST_SHARE,
     histogram_edges,
@@ -67,6 +67,7 @@ class Curator:
         self._engine: Engine = open_engine(data, design, missing)
         self._mechanisms: list[Mechanism] = []
         self._scaled: tuple[tuple[Design, Partition, str], BinScaling] | None = None
+        self._later = 0
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator guards private records and is not pickled")
@@ -86,6 +87,14 @@ class Curator:
 
     def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
         return gaussian_mechanism(sums, sensitivity, mu, self._noise)
+
+    def expect(self, n_sums: int) -> None:
+        """Say that at least so many sums will be asked for after the next ones."""
+        self._later = n_sums
+
+    def _begin(self, n_sums: int) -> None:
+        """Begin to draw noise for sums that are about to be computed, and for later ones."""
+        self._noise.expect("gaussian", n_sums + self._later, 2.0**NOISE_BITS)
 
     def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> tuple[Domain, float]:
         """Working ranges of numeric variables, and the noisy number of records.
@@ -131,9 +140,8 @@ class Curator:
         self._spend("ranges", mu)
         edges = {name: histogram_edges(variable) for name, variable in variables.items()}
         sensitivity = math.sqrt(len(edges) + with_total)
-        half = sum(len(of_one) for of_one in edges.values()) // 2
-        # This thread draws the other half.
-        self._noise.expect("gaussian", half, noise_sd(sensitivity / GRID, mu))
+        size = sum(len(of_one) - 1 for of_one in edges.values()) + with_total
+        self._begin(size)
         histograms = self._engine.histograms(edges) if edges else {}
         exact = [histograms[name] for name in variables]
         extra = [[self._engine.total()]] if with_total else []
@@ -153,9 +161,9 @@ class Curator:
         exact = np.array([self._engine.total() * 2**GRID_BITS], dtype=object)
         return float(self._privatise(exact, one, mu)[0] * GRID)
 
-    def expect_nodes(self, n_nodes: int, mu: float) -> None:
-        """Say that a partition will be asked for, so that drawing its noise may begin."""
-        self._noise.expect("laplace", n_nodes, laplace_scale(mu) * SCORE_GRID)
+    def expect_nodes(self, total: float, mu: float, theta: float) -> None:
+        """Say that a partition of about `total` records will be asked for."""
+        self._noise.expect("laplace", n_nodes(total, mu, theta), laplace_scale(mu) * SCORE_GRID)
 
     def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         """PrivTree over the raw variables of the right side; see `privtree`."""
@@ -172,20 +180,12 @@ class Curator:
             self._scaled = asked, bin_scaling(design, partition.boxes, calibration)
         return self._scaled[1]
 
-    def expect_bins(
-        self, design: Design, partition: Partition, allocation: Allocation, calibration: str
-    ) -> None:
+    def expect_bins(self, design: Design, partition: Partition, calibration: str) -> None:
         """Say that `bins` will be asked for, so that drawing their noise may begin."""
         scaling = self._bin_scaling(design, partition, calibration)
         self._engine.expect_bins(design, partition, scaling)
-        one, n_bins = float(2**GRID_BITS), partition.n_bins
-        released = int(np.count_nonzero(scaling.unit > 0.0))
-        for mu, size in (
-            (allocation.count, n_bins),
-            (allocation.sum_x, released),
-            (allocation.sum_y, n_bins),
-        ):
-            self._noise.expect("gaussian", size, noise_sd(one, mu))
+        self.expect(2 * partition.n_bins + int(np.count_nonzero(scaling.unit > 0.0)))
+        self._begin(0)
 
     def bins(
         self, design: Design, partition: Partition, allocation: Allocation, calibration: str
@@ -200,6 +200,7 @@ class Curator:
         and is ``sensitivity_x * mu``-GDP.
         """
         scaling = self._bin_scaling(design, partition, calibration)
+        self.expect(0)
         count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
         one = float(2**GRID_BITS)
         self._spend("bin counts", allocation.count)
@@ -233,12 +234,13 @@ class Curator:
         """
         self._spend("second moments", mu)
         scaling = column_scaling(design)
+        sensitivity = moment_sensitivity(scaling.size)
+        upper = np.triu_indices(scaling.size)
+        self._begin(len(upper[0]))
         exact = self._engine.moment_sums(design, scaling)
         squares = np.arange(1, scaling.size)
         # 2^(2 FACTOR_BITS) is even, so half the count is a whole number of units.
         exact[squares, squares] -= exact[0, 0] // 2
-        upper = np.triu_indices(scaling.size)
-        sensitivity = moment_sensitivity(scaling.size)
         noisy = self._privatise(exact[upper], sensitivity / PRODUCT_GRID, mu)
         matrix = np.zeros(exact.shape)
         matrix[upper] = noisy * PRODUCT_GRID
@@ -254,6 +256,8 @@ class Curator:
         that the request depends on (composition is adaptive).
         """
         self._spend("residual scores", mu)
+        sensitivity = request.sensitivity * WEIGHT_UNITS / PRODUCT_GRID
+        self._begin(request.n_values)
         sums = self._engine.score_sums(design, column_scaling(design), request)
         weights, radius2 = request.weights, request.radius**2
         one = 2 ** (2 * FACTOR_BITS)
@@ -270,9 +274,7 @@ class Curator:
         )
         asked = [(exact, round(weight * WEIGHT_UNITS)) for exact, weight in groups if weight]
         noisy = self._privatise(
-            np.concatenate([exact * units for exact, units in asked]),
-            request.sensitivity * WEIGHT_UNITS / PRODUCT_GRID,
-            mu,
+            np.concatenate([exact * units for exact, units in asked]), sensitivity, mu
         )
         parts = iter(np.split(noisy, np.cumsum([len(exact) for exact, _ in asked])[:-1]))
         score, hessian_pairs, hessian, spread_pairs, spread, inside, tails, norms = (

@@ -8,21 +8,26 @@ Gaussian and discrete Laplace laws on randomness from the operating system.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections import deque
 from functools import cache, lru_cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.blocks import begin, done, map_blocks, n_workers
+from dpbinagg.curator.blocks import Errand, begin, chunks
 from dpbinagg.errors import DataError
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
+Kind = tuple[Law, float]
 MAX_SCALE = 2.0**58
-DRAWS = 48
-"""Values that are drawn by one thread at least."""
+DRAWS, FEW = 256, 128
+"""Values that are drawn by one call ahead of time, and values that are quickly drawn on the spot.
+
+A call enters and leaves Python a dozen times, and each time it may have to wait for a thread that
+holds Python's lock: the fewer, the better.
+"""
 
 
 class Noise(Protocol):
@@ -39,7 +44,7 @@ class Noise(Protocol):
         ...
 
     def expect(self, law: Law, size: int, scale: float) -> None:
-        """Say that about so many values will be asked for, so that drawing them may begin."""
+        """Say that at least so many values will be asked for, so that drawing may begin."""
         ...
 
 
@@ -47,39 +52,58 @@ class SecureNoise:
     """OpenDP's samplers. There is no seed.
 
     Drawing takes longer than most of what is done with records, so values that
-    are expected are drawn on another thread meanwhile. Noise depends on its
+    are expected are drawn on other threads meanwhile. Noise depends on its
     scale alone; each value is handed out once.
     """
 
     secure = True
 
     def __init__(self) -> None:
-        self._begun: dict[tuple[Law, float], list[tuple[int, Future[Integers]]]] = {}
+        self._drawn: dict[Kind, Integers] = {}
+        self._begun: dict[Kind, deque[tuple[int, Errand[Integers]]]] = {}
 
     def __reduce__(self) -> Any:
         raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
 
     def gaussian(self, size: int, sd: float) -> Integers:
-        return self._take("gaussian", size, sd)
+        return self._take(("gaussian", float(sd)), size)
 
     def laplace(self, size: int, scale: float) -> Integers:
-        return self._take("laplace", size, scale)
+        return self._take(("laplace", float(scale)), size)
 
     def expect(self, law: Law, size: int, scale: float) -> None:
-        _check_scale(scale)
-        begun = self._begun.setdefault((law, float(scale)), [])
-        more = size - sum(n for n, _ in begun)
-        if more > 0:
-            begun.append((more, begin(_sample, law, more, float(scale))))
+        kind = (law, float(scale))
+        begun = self._stock(kind)
+        missing = size - len(self._drawn[kind]) - sum(n for n, _ in begun)
+        for piece in chunks(max(missing, 0), DRAWS):
+            n = piece.stop - piece.start
+            begun.append((n, begin(_sample, kind, n)))
 
-    def _take(self, law: Law, size: int, scale: float) -> Integers:
-        _check_scale(scale)
-        begun = self._begun.pop((law, float(scale)), [])
-        missing = max(size - sum(n for n, _ in begun), 0)
-        drawn = [(_sample if begun else _draw)(law, missing, float(scale))]
-        values = np.concatenate([_NOTHING, *drawn, *(part.result() for _, part in begun)])
-        if len(values) > size:
-            self._begun[law, float(scale)] = [(len(values) - size, done(values[size:]))]
+    def _stock(self, kind: Kind) -> deque[tuple[int, Errand[Integers]]]:
+        if kind not in self._begun:
+            _check_scale(kind[1])
+            self._begun[kind], self._drawn[kind] = deque(), _NOTHING
+        return self._begun[kind]
+
+    def _take(self, kind: Kind, size: int) -> Integers:
+        begun = self._stock(kind)
+        parts, missing = [self._drawn[kind]], size - len(self._drawn[kind])
+        if missing > FEW:
+            self.expect(kind[0], size, kind[1])
+        asked: list[Errand[Integers]] = []
+        while missing > 0 and begun and (missing > FEW or begun[0][1].done()):
+            n, errand = begun.popleft()
+            asked.append(errand)
+            missing -= n
+        # Others begin with the first one.
+        for errand in reversed(asked):
+            errand.run()
+        parts += [errand.result() for errand in asked]
+        if missing > 0:
+            # Nobody waits for many values in order to have a few.
+            parts.append(_sample(kind, missing))
+        values = np.concatenate(parts)
+        self._drawn[kind] = values[size:]
         return values[:size]
 
 
@@ -128,22 +152,10 @@ def _check_scale(scale: float) -> None:
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
-def _draw(law: Law, size: int, scale: float) -> Integers:
-    """`size` values, on several threads."""
-    blocks = map_blocks(
-        size,
-        lambda block: _sample(law, block.stop - block.start, scale),
-        max(DRAWS, -(-size // n_workers())),
-    )
-    return np.concatenate([_NOTHING, *blocks])
-
-
-def _sample(law: Law, size: int, scale: float) -> Integers:
+def _sample(kind: Kind, size: int) -> Integers:
     """`size` values, on this thread."""
-    if size == 0:
-        return _NOTHING
     # OpenDP checks every number of a list, but not of an array.
-    drawn = _measurement(law, scale)(np.zeros(size, dtype=np.int64))
+    drawn = _measurement(*kind)(np.zeros(size, dtype=np.int64))
     return np.array(drawn, dtype=np.int64)
 
 

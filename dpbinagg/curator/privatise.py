@@ -2,31 +2,37 @@
 
 Every statistic but the partition is released by the one mechanism here. A
 record contributes a vector of whole numbers, in units of a public grid, whose
-L2 norm is at most `sensitivity`; the sums are exact; each coordinate gets
-discrete Gaussian noise of standard deviation ``sensitivity / mu``.
+L2 norm is at most `sensitivity`; the sums are exact.
 
-Neighbours: one record added or removed. Privacy: mu-GDP. The discrete law on a
-grid g exceeds ``mu`` by a factor of about ``1 + (g/sd)^2/24``; `MARGIN` covers
-it, and the rounding of the scales, many times over.
+All noise is drawn with one standard deviation, 2^`NOISE_BITS`, so that it may
+be drawn before it is known what for. Each of the m sums is multiplied by
+``2^NOISE_BITS / sd`` with ``sd = MARGIN * sensitivity / mu``, cut to a whole
+number, given its noise, and brought back to whole units of its own, which is
+post-processing.
+
+Neighbours: one record added or removed. Cutting may part the sums of two
+neighbours by one more unit each, so that they differ by at most
+``2^NOISE_BITS mu / MARGIN + sqrt(m)``. Privacy: mu-GDP. `MARGIN` covers
+``sqrt(m)`` (`in_noise_units` checks it), the rounding of the scales, and the factor of
+about ``1 + 2^-2 NOISE_BITS / 24`` by which the discrete law exceeds mu.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.noise import Noise
+from dpbinagg.errors import BudgetError
 
 GRID_BITS = 40
 """Contributions of linear statistics are whole multiples of 2^-GRID_BITS."""
 FACTOR_BITS = 20
 """Factors of products are whole multiples of 2^-FACTOR_BITS."""
-MARGIN = 1.0 + 2.0**-36
-
-
-def noise_sd(sensitivity: float, mu: float) -> float:
-    """Standard deviation of the noise of `gaussian_mechanism`."""
-    return MARGIN * sensitivity / mu
+NOISE_BITS = 58
+MARGIN = 1.0 + 2.0**-30
 
 
 def gaussian_mechanism(
@@ -45,7 +51,31 @@ def gaussian_mechanism(
     Returns
     -------
     array of float64, same shape
-        Noisy sums in the same units, rounded to double precision.
+        Noisy sums, whole in the same units, rounded to double precision.
     """
-    drawn = noise.gaussian(sums.size, noise_sd(sensitivity, mu)).reshape(sums.shape)
-    return np.asarray(sums.astype(object) + drawn, dtype=np.float64)
+    over, under = _noise_units(sensitivity, mu)
+    noisy = in_noise_units(sums, sensitivity, mu)
+    noisy += noise.gaussian(sums.size, 2.0**NOISE_BITS).reshape(sums.shape)
+    return np.asarray((noisy * under) // over, dtype=np.float64)
+
+
+def in_noise_units(sums: NDArray[np.generic], sensitivity: float, mu: float) -> NDArray[np.object_]:
+    """Sums in whole units of noise of standard deviation 2^NOISE_BITS.
+
+    Those of neighbours differ by at most ``2^NOISE_BITS mu``, in the L2 norm.
+    """
+    # sqrt(m) <= 2^NOISE_BITS mu (1 - 1/MARGIN), with as much again for rounding.
+    if math.sqrt(sums.size) > 2.0 ** (NOISE_BITS - 31) * mu:
+        raise BudgetError(
+            "mu is too small for so many sums; give the component a larger share, or use a larger "
+            "mu, fewer bins or fewer columns"
+        )
+    over, under = _noise_units(sensitivity, mu)
+    cut: NDArray[np.object_] = (sums.astype(object) * over) // under
+    return cut
+
+
+def _noise_units(sensitivity: float, mu: float) -> tuple[int, int]:
+    """Units of the noise in one unit of the sums, as a ratio of whole numbers."""
+    numerator, denominator = (MARGIN * sensitivity / mu).as_integer_ratio()
+    return denominator << NOISE_BITS, numerator

@@ -35,8 +35,9 @@ from dpbinagg.domain import Numeric
 
 Array = NDArray[np.float64]
 
-OCTAVES, USUAL = (-30, 50), (-2, 18)
-"""Magnitudes that an unbounded variable may have, as powers of two, and the usual ones."""
+OCTAVES, SMALL, USUAL = (-30, 50), -14, (-2, 18)
+"""Magnitudes that an unbounded variable may have, as powers of two, small ones as shares and rates
+have them, and the usual ones."""
 
 N_UNIFORM, DEPTH = 32, 10
 """Equal steps between two bounds, and octaves toward each of them.
@@ -111,14 +112,18 @@ def histogram_edges(variable: Numeric) -> Array:
 
 
 def _magnitudes() -> Array:
-    """Half octaves of the usual magnitudes, and every other octave of the others.
+    """Half octaves of usual magnitudes, every other octave of small ones, else every fourth.
 
     A range among the others is coarse and gets the second look.
     """
-    least, most = OCTAVES
-    low, high = USUAL
+    (least, most), (low, high) = OCTAVES, USUAL
     exponents = np.concatenate(
-        [np.arange(least, low, 2), np.arange(low, high), np.arange(high, most + 1, 2)]
+        [
+            np.arange(least, SMALL, 4),
+            np.arange(SMALL, low, 2),
+            np.arange(low, high),
+            np.arange(high, most + 1, 4),
+        ]
     )
     usual = 1.5 * 2.0 ** np.arange(low, high)
     return np.sort(np.concatenate([2.0**exponents, usual]))

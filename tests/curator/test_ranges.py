@@ -179,12 +179,34 @@ def test_the_ends_are_round_numbers():
     assert upper == round(upper, 2)
 
 
-@pytest.mark.parametrize("value", [0.0, 7.3, -1e-4, 2.5e9])
+def find_twice(x, rng, sd=SD):
+    """Range without bounds, with the second look if the first one is coarse."""
+    first = find(x, Numeric(), rng, sd)
+    edges = histogram_edges(Numeric())
+    if not too_coarse(edges, first, Numeric()):
+        return first
+    edges = histogram_edges(Numeric(*first))
+    noisy = histogram(x, edges) + rng.normal(0.0, 2.0 * sd, edges.size - 1)
+    return second_range(edges, noisy, 2.0 * sd, Numeric(*first))
+
+
+@pytest.mark.parametrize("value", [0.0, 7.3, -1e-4, 2.5e9, -3e12])
 def test_a_constant_gets_a_positive_width_around_it(value):
     rng = np.random.default_rng(5)
-    lower, upper = find(np.full(2000, value), Numeric(), rng)
+    lower, upper = find_twice(np.full(2000, value), rng)
     assert lower <= value <= upper
     assert 0.0 < upper - lower <= 4.0 * max(abs(value), 2.0**-30)
+
+
+@pytest.mark.parametrize("scale", [2.0**-12, 0.03, 1.0, 2e5, 7e6, 1e9, 1e13])
+def test_every_magnitude_is_found_in_two_looks(scale):
+    """Shares, wages, populations: no records lost, the width at most three times the data's."""
+    rng = np.random.default_rng(9)
+    for _ in range(10):
+        x = scale * rng.uniform(0.0, 1.0, 5000)
+        lower, upper = find_twice(x, rng)
+        assert np.mean((x < lower) | (x > upper)) <= 1e-3
+        assert upper - lower <= 3.0 * np.ptp(x)
 
 
 def test_a_binary_variable_without_bounds_gets_about_zero_to_one():

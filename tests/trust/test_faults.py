@@ -436,9 +436,12 @@ def test_too_little_memory_does_not_tell_the_number_of_records(
         assert caught.value.__context__ is None
 
 
-def test_a_mu_too_small_for_the_rounds_is_refused_before_it_is_charged() -> None:
+def test_a_mu_too_small_is_refused_before_it_is_charged(tmp_path: Path) -> None:
+    """With the smallest mu that is let in every component still fits its grid."""
     frame = pd.DataFrame({"x": np.linspace(0, 1, 300), "y": np.linspace(0, 1, 300)})
     bounds = {"x": (0, 1), "y": (0, 1)}
-    dp_release("y ~ x", frame, mu=1e-3, bounds=bounds, rng=1)
-    with pytest.raises(BudgetError, match="'scores' a mu outside"):
-        dp_release("y ~ x", frame, mu=5e-4, bounds=bounds, rng=1)
+    dp_release("y ~ x", frame, mu=2e-4, bounds=bounds)
+    ledger = Ledger(tmp_path / "ledger.db", mu=1.0)
+    with pytest.raises(BudgetError, match="a mu outside"):
+        dp_release("y ~ x", frame, mu=1e-5, bounds=bounds, ledger=ledger)
+    assert ledger.remaining == 1.0

@@ -21,7 +21,13 @@ from dpbinagg import Budget, dp_release
 from dpbinagg.audit.specification import Specification
 from dpbinagg.audit.tables import ordinary_table
 from dpbinagg.curator.noise import SecureNoise, SeededNoise
-from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism
+from dpbinagg.curator.privatise import (
+    FACTOR_BITS,
+    GRID_BITS,
+    MARGIN,
+    NOISE_BITS,
+    gaussian_mechanism,
+)
 
 GRID = 2.0**-GRID_BITS
 PRODUCT_GRID = 2.0 ** (-2 * FACTOR_BITS)
@@ -92,14 +98,14 @@ def test_every_mechanism_gives_whole_numbers(rng: int | None) -> None:
 )
 def test_noise_does_not_depend_on_the_sums(sums: list[int], shift: int, seed: int) -> None:
     """The same draws are added to any sums, exactly, before one rounding to double."""
-    noise = SeededNoise(np.random.default_rng(seed)).gaussian(len(sums), 2.0**40)
+    bits = 40
+    noise = SeededNoise(np.random.default_rng(seed)).gaussian(len(sums), 2.0**NOISE_BITS)
     for exact in (sums, [value + shift for value in sums]):
         source = SeededNoise(np.random.default_rng(seed))
-        noisy = gaussian_mechanism(
-            np.array(exact, dtype=object), 2.0**40 / (1.0 + 2.0**-36), 1.0, source
-        )
+        noisy = gaussian_mechanism(np.array(exact, dtype=object), 2.0**bits / MARGIN, 1.0, source)
         expected = [
-            float(value + int(extra)) for value, extra in zip(exact, noise.tolist(), strict=True)
+            float(value + (extra >> (NOISE_BITS - bits)))
+            for value, extra in zip(exact, noise.tolist(), strict=True)
         ]
         assert noisy.tolist() == expected
 

@@ -18,17 +18,28 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
+from dpbinagg.curator import noise
 from dpbinagg.curator.noise import Noise, SecureNoise, SeededNoise, noise_source
-from dpbinagg.curator.privatise import GRID_BITS, MARGIN, gaussian_mechanism
+from dpbinagg.curator.privatise import (
+    GRID_BITS,
+    MARGIN,
+    NOISE_BITS,
+    gaussian_mechanism,
+    in_noise_units,
+)
+from dpbinagg.errors import BudgetError
 
 SCALE = 2.0**40
 DRAWS = {"gaussian": 4_000, "laplace": 8_000}
@@ -94,8 +105,42 @@ def test_mechanism_of_another_mu_is_rejected(wrong: float) -> None:
 
 def test_margin_covers_the_discrete_law() -> None:
     """The discrete law on a grid g exceeds mu by a factor of about 1 + (g/sd)^2/24."""
-    least_sd = 2.0**GRID_BITS / 2.0**24
-    assert 1.0 + least_sd**-2 / 24.0 < MARGIN
+    assert MARGIN - 1.0 > 2.0 ** (-2 * NOISE_BITS) / 24.0
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    sums=st.lists(st.integers(-(2**75), 2**75), min_size=4, max_size=4),
+    direction=st.lists(st.integers(-100, 100), min_size=4, max_size=4),
+    bits=st.integers(0, 45),
+    mu=st.floats(2.0**-17, 2.0**24),
+)
+def test_neighbours_are_no_farther_apart_than_mu_says(
+    sums: list[int], direction: list[int], bits: int, mu: float
+) -> None:
+    """In units of the noise, cut to whole numbers: exact, so it holds to the last unit."""
+    step = np.array(direction, dtype=object) * 2**bits
+    length2 = int((step * step).sum())
+    sensitivity = math.nextafter(math.sqrt(max(length2, 1)), math.inf)
+    one = np.array(sums, dtype=object)
+    apart = in_noise_units(one + step, sensitivity, mu) - in_noise_units(one, sensitivity, mu)
+    assert int((apart * apart).sum()) <= (Fraction(mu) * 2**NOISE_BITS) ** 2
+
+
+def test_without_the_margin_neighbours_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same comparison catches a mechanism that forgets that sums are cut."""
+    monkeypatch.setattr("dpbinagg.curator.privatise.MARGIN", 1.0)
+    mu, far = 2.0**-17, 0
+    for start in range(20):
+        one = np.full(9, start, dtype=object)
+        apart = in_noise_units(one + 1, 3.0, mu) - in_noise_units(one, 3.0, mu)
+        far += int((apart * apart).sum()) > (Fraction(mu) * 2**NOISE_BITS) ** 2
+    assert far > 0
+
+
+def test_mu_too_small_for_so_many_sums_is_refused() -> None:
+    with pytest.raises(BudgetError, match="mu is too small"):
+        gaussian_mechanism(np.zeros(2**13, dtype=object), 1.0, 2.0**-21, SecureNoise())
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.5, -1.0, math.nan, math.inf, 2.0**60])
@@ -260,30 +305,31 @@ def test_values_drawn_ahead_are_used_once() -> None:
     assert len(np.unique(np.concatenate(taken))) == sum(len(part) for part in taken)
 
 
-def test_what_a_release_draws_ahead_is_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scales that do not agree to the last bit would double the work unnoticed."""
-    ahead: dict[tuple[str, float], int] = {}
+def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of a law and scale that nobody asks for would double the work unnoticed."""
+    drawn: dict[tuple[str, float], int] = {}
     asked: dict[tuple[str, float], int] = {}
-    expect, take = SecureNoise.expect, SecureNoise._take
+    sample, take = noise._sample, SecureNoise._take
 
-    def note_expect(self: SecureNoise, law: Any, size: int, scale: float) -> None:
-        ahead[law, scale] = max(ahead.get((law, scale), 0), size)
-        expect(self, law, size, scale)
+    def note_sample(kind: Any, size: int) -> NDArray[np.int64]:
+        drawn[kind] = drawn.get(kind, 0) + size
+        return sample(kind, size)
 
-    def note_take(self: SecureNoise, law: Any, size: int, scale: float) -> NDArray[np.int64]:
-        asked[law, scale] = asked.get((law, scale), 0) + size
-        return take(self, law, size, scale)
+    def note_take(self: SecureNoise, kind: Any, size: int) -> NDArray[np.int64]:
+        asked[kind] = asked.get(kind, 0) + size
+        return take(self, kind, size)
 
-    monkeypatch.setattr(SecureNoise, "expect", note_expect)
+    monkeypatch.setattr(noise, "_sample", note_sample)
     monkeypatch.setattr(SecureNoise, "_take", note_take)
     rng = np.random.default_rng(5)
     x = rng.uniform(size=(3_000, 2))
     frame = pd.DataFrame({"y": x.sum(axis=1), "a": x[:, 0], "b": x[:, 1]})
     dp_release("y ~ a + b", frame, mu=1)
-    gaussian = {key for key in ahead if key[0] == "gaussian"}
-    assert len(gaussian) >= 4
-    assert set(ahead) <= set(asked)
-    assert all(asked[key] >= ahead[key] - len(frame) // 20 for key in gaussian)
+    (gaussian,) = [kind for kind in asked if kind[0] == "gaussian"]
+    (laplace,) = [kind for kind in asked if kind[0] == "laplace"]
+    assert set(drawn) == {gaussian, laplace}
+    assert asked[gaussian] <= drawn[gaussian] <= asked[gaussian] + noise.DRAWS
+    assert asked[laplace] <= drawn[laplace] <= 3 * asked[laplace]
 
 
 def test_noise_drawn_ahead_is_not_copied() -> None:
