@@ -118,7 +118,8 @@ def conduct(
     declared = design.domain
     total = None
     progress.start(n_steps(allocation))
-    curator.expect(n_sums(design, allocation))
+    rounds = n_sums(design, allocation)
+    curator.expect(rounds + bool(allocation.count) * FEW_BINS * (len(design.column_names) + 2))
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
@@ -130,7 +131,7 @@ def conduct(
     parts: list[Noisy] = []
     state = None
     if allocation.count:
-        curator.expect_bins(design, partition, settings.calibration)
+        curator.expect_bins(design, partition, settings.calibration, rounds)
     if allocation.moments:
         progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))
@@ -159,11 +160,10 @@ def conduct(
 
 
 def n_sums(design: Design, allocation: Allocation) -> int:
-    """About how many sums are asked for at least: moments, two matrices of a round, few bins."""
+    """About how many sums moments and two rounds of scores are: matrices, and some counts."""
     columns = len(design.column_names) + 1
     matrix = columns * (columns + 1) // 2
-    matrices = bool(allocation.moments) + 2 * bool(allocation.scores)
-    return matrices * matrix + bool(allocation.count) * FEW_BINS * (columns + 1)
+    return bool(allocation.moments) * matrix + bool(allocation.scores) * 4 * (matrix + 8)
 
 
 def n_steps(allocation: Allocation) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks, map_blocks
+from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
@@ -132,46 +132,6 @@ def put_contributions(
         column[:] = row
 
 
-def bin_parts(
-    columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
-) -> Iterator[tuple[Integers, Integers]]:
-    """Counts (K,) and sums of scaled deviations (K, p + 1), of one block of records after another.
-
-    Sums are in units of ``2^-GRID_BITS``, those of the response come last.
-    """
-    n_bins, p = scaling.centre.shape
-
-    def block_sums(block: slice) -> tuple[Integers, Integers]:
-        whole = np.empty((block.stop - block.start, p + 1), dtype=np.int64)
-        for rows in chunks(block.stop, start=block.start):
-            part = whole[rows.start - block.start : rows.stop - block.start]
-            put_contributions(columns[rows], response[rows], bins[rows], scaling, part)
-        return np.bincount(bins[block], minlength=n_bins), sums_by_bin(whole, bins[block], n_bins)
-
-    return map_blocks(len(bins), block_sums)
-
-
-def bin_sums(
-    columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
-) -> tuple[Integers, NDArray[np.object_], NDArray[np.object_]]:
-    """Counts, and sums of scaled deviations in units of ``2^-GRID_BITS``.
-
-    Returns
-    -------
-    count : (K,) int64
-    dev_x : (K, p) of Python integers
-    dev_y : (K,) of Python integers
-    """
-    n_bins, p = scaling.centre.shape
-    count = np.zeros(n_bins, dtype=np.int64)
-    sums = Accumulator((n_bins, p + 1))
-    for counts, part in bin_parts(columns, response, bins, scaling):
-        count += counts
-        sums.add(part, BLOCK)
-    total = sums.total()
-    return count, total[:, :p], total[:, p]
-
-
 def sums_by_bin(contributions: Integers, bins: Integers, n_bins: int) -> Integers:
     """Sum the rows of `contributions` that belong to each bin, (K, columns)."""
     n = len(bins)
@@ -205,11 +165,10 @@ class Accumulator:
         return total
 
 
-def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats:
-    """(z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``, (m - 1, n)."""
+def put_factors(columns: Floats, response: Floats, scaling: ColumnScaling, out: Floats) -> None:
+    """Write (z*, y*) of some records, as whole multiples of ``2^-FACTOR_BITS``, (m - 1, n)."""
     one = 2.0**FACTOR_BITS
-    f = np.empty((scaling.size - 1, len(response)))
-    for row, j in zip(f, (*scaling.varying, -1), strict=True):
+    for row, j in zip(out, (*scaling.varying, -1), strict=True):
         values, centre, scale = (
             (response, scaling.centre_y, scaling.scale_y)
             if j < 0
@@ -218,7 +177,6 @@ def factors(columns: Floats, response: Floats, scaling: ColumnScaling) -> Floats
         put_scaled(values, centre, one / scale, one, row)
         row += 0.5
         np.floor(row, out=row)
-    return f
 
 
 def with_constant(factors: Factors, chunk: int = CHUNK) -> Iterator[Floats]:
@@ -244,15 +202,13 @@ def in_runs(f: Floats, length: int) -> tuple[Floats, Floats]:
     return f[:, :cut].reshape(len(f), -1, length).transpose(1, 0, 2), f[:, cut:]
 
 
-def combinations(matrix: Floats, f: Floats) -> Floats:
-    """``matrix @ f``, run by run."""
-    result = np.empty((len(matrix), f.shape[1]))
+def put_combinations(matrix: Floats, f: Floats, result: Floats) -> None:
+    """Write ``matrix @ f``, run by run."""
     length = run_length(*matrix.shape)
     runs, rest = in_runs(f, length)
     result_runs, result_rest = in_runs(result, length)
     np.matmul(matrix, runs, out=result_runs)
     np.matmul(matrix, rest, out=result_rest)
-    return result
 
 
 def whole_product(one: Floats, other: Floats) -> Integers:
@@ -267,25 +223,3 @@ def whole_product(one: Floats, other: Floats) -> Integers:
     total = np.matmul(runs, other_runs.transpose(0, 2, 1)).astype(np.int64).sum(axis=0)
     total += (rest @ other_rest.T).astype(np.int64)
     return np.asarray(total.reshape(one.shape[:-1] + other.shape[:-1]))
-
-
-def moment_parts(factors: Factors, chunk: int = CHUNK) -> Iterator[Integers]:
-    """``sum f f'`` of one block of records after another."""
-    size, n = len(factors) + 1, factors.shape[1]
-
-    def block_sums(block: slice) -> Integers:
-        part = np.zeros((size, size), dtype=np.int64)
-        for f in with_constant(factors[:, block], chunk):
-            part += whole_product(f, f)
-        return part
-
-    return map_blocks(n, block_sums)
-
-
-def moment_sums(factors: Factors) -> NDArray[np.object_]:
-    """``sum f f'`` in units of ``2^(-2 FACTOR_BITS)``, exact."""
-    size = len(factors) + 1
-    sums = Accumulator((size, size))
-    for part in moment_parts(factors):
-        sums.add(part, BLOCK)
-    return sums.total()

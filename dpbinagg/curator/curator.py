@@ -94,7 +94,8 @@ class Curator:
 
     def _begin(self, n_sums: int) -> None:
         """Begin to draw noise for sums that are about to be computed, and for later ones."""
-        self._noise.expect("gaussian", n_sums + self._later, 2.0**NOISE_BITS)
+        for size in (n_sums, n_sums + self._later):
+            self._noise.expect("gaussian", size, 2.0**NOISE_BITS)
 
     def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> tuple[Domain, float]:
         """Working ranges of numeric variables, and the noisy number of records.
@@ -180,12 +181,14 @@ class Curator:
             self._scaled = asked, bin_scaling(design, partition.boxes, calibration)
         return self._scaled[1]
 
-    def expect_bins(self, design: Design, partition: Partition, calibration: str) -> None:
-        """Say that `bins` will be asked for, so that drawing their noise may begin."""
+    def expect_bins(
+        self, design: Design, partition: Partition, calibration: str, before: int
+    ) -> None:
+        """Say that `bins` will be asked for, and before them so many other sums."""
         scaling = self._bin_scaling(design, partition, calibration)
         self._engine.expect_bins(design, partition, scaling)
         self.expect(2 * partition.n_bins + int(np.count_nonzero(scaling.unit > 0.0)))
-        self._begin(0)
+        self._begin(before)
 
     def bins(
         self, design: Design, partition: Partition, allocation: Allocation, calibration: str

@@ -22,11 +22,11 @@ Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
 Kind = tuple[Law, float]
 MAX_SCALE = 2.0**58
-DRAWS, FEW = 256, 128
-"""Values that are drawn by one call ahead of time, and values that are quickly drawn on the spot.
+DRAWS, FEW = 512, 128
+"""Values of one call, at most, and values that are worth a call ahead of time.
 
-A call enters and leaves Python a dozen times, and each time it may have to wait for a thread that
-holds Python's lock: the fewer, the better.
+A call enters and leaves Python a dozen times, and each time one thread waits for another that
+holds Python's lock: the fewer calls, the better.
 """
 
 
@@ -75,7 +75,7 @@ class SecureNoise:
         kind = (law, float(scale))
         begun = self._stock(kind)
         missing = size - len(self._drawn[kind]) - sum(n for n, _ in begun)
-        for piece in chunks(max(missing, 0), DRAWS):
+        for piece in chunks(missing if missing > FEW else 0, DRAWS):
             n = piece.stop - piece.start
             begun.append((n, begin(_sample, kind, n)))
 
@@ -88,8 +88,7 @@ class SecureNoise:
     def _take(self, kind: Kind, size: int) -> Integers:
         begun = self._stock(kind)
         parts, missing = [self._drawn[kind]], size - len(self._drawn[kind])
-        if missing > FEW:
-            self.expect(kind[0], size, kind[1])
+        self.expect(kind[0], size, kind[1])
         asked: list[Errand[Integers]] = []
         while missing > 0 and begun and (missing > FEW or begun[0][1].done()):
             n, errand = begun.popleft()

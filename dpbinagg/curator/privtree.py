@@ -69,12 +69,13 @@ def n_nodes(total: float, mu: float, theta: float) -> int:
     """About how many nodes a tree has, at most `MOST_NODES`, from public and noisy numbers.
 
     Records spread evenly are halved down to leaves that do not stand out, and
-    chance splits half as many again: a quarter of them, a quarter of their halves, and so on.
+    chance splits half as many again: a quarter of them, a quarter of their
+    halves, and so on. A few more, since it is chance.
     """
     leaves, depth, decay = 1, 0, laplace_scale(mu) * math.log(2.0)
-    while total / leaves - depth * decay > theta and 3 * leaves < MOST_NODES:
+    while total / leaves - depth * decay > theta and leaves < MOST_NODES:
         leaves, depth = 2 * leaves, depth + 1
-    return min(3 * leaves, MOST_NODES)
+    return min(3 * leaves + leaves // 4, MOST_NODES)
 
 
 def privtree(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpbinagg.curator.aggregates import (
     Accumulator,
     Factors,
-    combinations,
+    put_combinations,
     whole_product,
     with_constant,
 )
@@ -59,8 +59,20 @@ class ScoreFactors:
     norm2: Floats  # |w|^2, (n,)
 
 
-def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> ScoreFactors:
-    """Factors of some records.
+class Workspace:
+    """Room for the factors of one chunk of records after another."""
+
+    def __init__(self, request: ScoreRequest, rows: int) -> None:
+        k = len(request.whitening)
+        self.projected = np.empty((k + 1, rows))
+        self.spread = np.empty((k, rows))
+        self.matrix = np.vstack([request.whitening, request.coefficients])
+
+
+def score_factors(
+    f: Floats, scaling: ColumnScaling, request: ScoreRequest, room: Workspace
+) -> ScoreFactors:
+    """Factors of some records; those of the next ones take their place.
 
     Parameters
     ----------
@@ -69,11 +81,13 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
         exact, and squares are added in the order of the rows, so that all
         engines agree.
     """
+    n = f.shape[1]
+    both, spread = room.projected[:, :n], room.spread[:, :n]
     # Products with powers of two are exact.
-    both = combinations(np.vstack([request.whitening, request.coefficients]) * (1.0 / ONE), f)
+    put_combinations(room.matrix * (1.0 / ONE), f, both)
     w, r = both[:-1], f[-1] * (scaling.scale_y / ONE) + scaling.centre_y
     r -= both[-1]
-    norm2 = np.add.reduce(w * w, axis=0)
+    norm2 = np.add.reduce(np.multiply(w, w, out=spread), axis=0)
     root = norm2 * (1.0 / request.radius**2)
     np.maximum(root, 1.0, out=root)
     np.divide(ONE, np.sqrt(root, out=root), out=root)
@@ -81,13 +95,13 @@ def score_factors(f: Floats, scaling: ColumnScaling, request: ScoreRequest) -> S
     inside *= inside
     np.subtract(1.0, np.minimum(inside, 1.0, out=inside), out=inside)
     residual = r * (1.0 / request.clip)
-    np.clip(residual, -1.0, 1.0, out=residual)
+    np.minimum(residual, 1.0, out=residual)
+    np.maximum(residual, -1.0, out=residual)
     residual *= root
     root *= 1.0 / request.radius
     w *= root
-    spread = w
     if request.weights.spread:
-        spread = w * np.sqrt(inside)
+        np.multiply(w, np.sqrt(inside), out=spread)
         np.trunc(spread, out=spread)
     inside *= ONE**2
     for factor in (w, residual, inside):
@@ -124,7 +138,7 @@ def score_parts(
     Parameters
     ----------
     factors : (m - 1, n) array of whole numbers
-        See `aggregates.factors`.
+        See `aggregates.put_factors`.
     chunk : int
         Records of one step.
     """
@@ -132,8 +146,9 @@ def score_parts(
 
     def block_sums(block: slice) -> list[Integers]:
         sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
+        room = Workspace(request, min(chunk, block.stop - block.start))
         for f in with_constant(factors[:, block], chunk):
-            part = score_factors(f, scaling, request)
+            part = score_factors(f, scaling, request, room)
             sums[0] += whole_product(part.direction, part.residual)
             if weights.hessian:
                 sums[1] += whole_product(part.direction, part.direction)

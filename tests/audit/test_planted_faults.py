@@ -24,6 +24,7 @@ from dpbinagg.curator.engines.memory import MemoryEngine
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DataError
+from dpbinagg.formula import Design
 
 TRIALS, TREES, RUNS = 5_000, 600, 60
 Patch = pytest.MonkeyPatch
@@ -78,9 +79,9 @@ def closed_boxes(patch: Patch) -> None:
     real = MemoryEngine.bin_sums
 
     def faulty(self: MemoryEngine, design: Any, partition: Any, scaling: Any) -> Any:
-        sums = list(real(self, design, partition, scaling))
+        sums = real(self, design, partition, scaling)
         edges = partition.boxes.lower
-        columns, response = self._evaluate(design)
+        columns, response = design.columns(self._records), design.response(self._records)
         below = dict(self._records)
         for name, values in self._records.items():
             if name in edges:
@@ -88,8 +89,11 @@ def closed_boxes(patch: Patch) -> None:
                 below[name] = np.where(on_edge, np.nextafter(values, -np.inf), values)
         bins, twin = partition.locate(self._records), partition.locate(below)
         again = bins != twin
-        more = aggregates.bin_sums(columns[again], response[again], twin[again], scaling)
-        return tuple(one + two for one, two in zip(sums, more, strict=True))
+        whole = np.empty((int(again.sum()), columns.shape[1] + 1), dtype=np.int64)
+        aggregates.put_contributions(columns[again], response[again], twin[again], scaling, whole)
+        more = aggregates.sums_by_bin(whole, twin[again], partition.n_bins)
+        count = np.bincount(twin[again], minlength=partition.n_bins)
+        return sums[0] + count, sums[1] + more[:, :-1], sums[2] + more[:, -1]
 
     patch.setattr(MemoryEngine, "bin_sums", faulty)
 
@@ -206,15 +210,12 @@ def empty_bins_dropped(patch: Patch) -> None:
 def outlier_unclipped(patch: Patch) -> None:
     real = aggregates.unit_contributions
 
-    def evaluate(self: MemoryEngine, design: Any) -> Any:
-        return design.columns(self._records), self._records["y"]
-
     def faulty(columns: Any, response: Any, bins: Any, scaling: Any) -> Any:
         scaled = real(columns, response, bins, scaling)
         scaled[-1] = np.clip((response - scaling.centre_y) / scaling.unit_y, -1e6, 1e6)
         return scaled
 
-    patch.setattr(MemoryEngine, "_evaluate", evaluate)
+    patch.setattr(Design, "response", lambda self, records: np.array(records["y"]))
     patch.setattr(aggregates, "unit_contributions", faulty)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whole_factors import factors
 
-from dpbinagg.curator.aggregates import Accumulator, PackedFactors, factors, put_contributions
+from dpbinagg.curator.aggregates import Accumulator, PackedFactors, put_contributions
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 

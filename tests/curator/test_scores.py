@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from whole_factors import factors
 
 from dpbinagg.curator import scores
-from dpbinagg.curator.aggregates import factors, with_constant
+from dpbinagg.curator.aggregates import with_constant
 from dpbinagg.rounds import GroupWeights, ScoreRequest, on_grid
 from dpbinagg.scaling import ColumnScaling
 
@@ -74,7 +75,7 @@ def test_no_record_contributes_more_than_the_sensitivity(seed, p, clip, radius):
     scaling = make_scaling(p)
     f = factors(columns, response, scaling)
     (f,) = with_constant(f)
-    part = scores.score_factors(f, scaling, request)
+    part = scores.score_factors(f, scaling, request, scores.Workspace(request, f.shape[1]))
     a, b = part.direction.T, part.spread.T
     weights = request.weights
     one = scores.ONE

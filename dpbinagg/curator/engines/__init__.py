@@ -45,11 +45,11 @@ class Engine(Protocol):
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[NDArray[np.int64], Sums, Sums]:
-        """Counts and scaled deviations by bin; see `aggregates.bin_sums`."""
+        """Counts and scaled deviations by bin; see `memory.Pass`."""
         ...
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
-        """Second moments; see `aggregates.moment_sums`."""
+        """Second moments; see `memory.Pass`."""
         ...
 
     def score_sums(

@@ -51,7 +51,7 @@ def interval_cell(name: str, axis: IntervalAxis) -> Expr:
 
 
 def factor(value: Expr, centre: float, scale: float) -> Expr:
-    """`aggregates.factors`, one of them."""
+    """`aggregates.put_factors`, one of them."""
     scaled = ((value - centre) * (ONE / scale)).clip(-ONE, ONE)
     return (scaled + 0.5).floor()
 

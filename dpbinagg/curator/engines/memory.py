@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,48 @@ from numpy.typing import NDArray
 
 from dpbinagg.boxes import Records
 from dpbinagg.curator import aggregates, scores
-from dpbinagg.curator.blocks import CHUNK, chunks, each_block
+from dpbinagg.curator.aggregates import Accumulator
+from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks, each_block, map_blocks
 from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.histogram import histogram
+from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.curator.privtree import CodeCounts
 from dpbinagg.curator.records import read_records
 from dpbinagg.formula import Design
 from dpbinagg.partition import Partition, TreeLocator
 from dpbinagg.paths import Paths
 from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import BinScaling, ColumnScaling
+from dpbinagg.scaling import BinScaling, ColumnScaling, column_scaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Factors = NDArray[np.int32]
+_NO_BINS = np.empty(0, dtype=np.int64)
+
+
+Binning = tuple[Partition, BinScaling]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass over some records gives, in whole numbers.
+
+    Attributes
+    ----------
+    factors : (m - 1, n) int32, or None
+        Scaled columns and response of the complete records; see `aggregates.put_factors`.
+    moments : (m, m) int64
+        ``sum f f'``, f = (1, z*, y*), in units of ``2^(-2 FACTOR_BITS)``.
+    count : (K,) int64
+        Records by bin.
+    sums : (K, p + 1) int64
+        Scaled deviations by bin, in units of ``2^-GRID_BITS``, those of the response last.
+    """
+
+    factors: Factors | None
+    moments: Integers
+    count: Integers
+    sums: Integers
 
 
 class MemoryEngine:
@@ -40,9 +69,10 @@ class MemoryEngine:
         self._records = records
         self._chunk = chunk
         self._coded: tuple[Paths, Integers] | None = None
-        self._evaluated: tuple[Design, Floats, Floats] | None = None
-        self._complete: NDArray[np.bool_] | None = None
+        self._expected: tuple[Design, Binning] | None = None
         self._scaled: tuple[Design, Factors] | None = None
+        self._moments: tuple[Design, Sums] | None = None
+        self._binned: tuple[BinScaling, tuple[Integers, Sums, Sums]] | None = None
 
     @classmethod
     def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:
@@ -55,47 +85,6 @@ class MemoryEngine:
 
     def __repr__(self) -> str:
         return "<MemoryEngine: private>"
-
-    def _evaluate(self, design: Design) -> tuple[Floats, Floats]:
-        """Columns and response of the records that are complete for `design`."""
-        if self._evaluated is None or self._evaluated[0] is not design:
-            self._evaluated = self._scaled = None
-            values = self._values(design)
-            # A record that is missing for the design is NaN in all its columns.
-            missing = np.isnan(values[0]) | np.isnan(values[-1])
-            self._complete = None
-            if missing.any():
-                self._complete = ~missing
-                values = values[:, self._complete]
-            self._evaluated = (design, values[:-1].T, values[-1])
-        return self._evaluated[1], self._evaluated[2]
-
-    def _values(self, design: Design) -> Floats:
-        """Columns and response, (p + 1, n)."""
-        values = np.empty((len(design.column_names) + 1, self.total()))
-
-        def evaluate(block: slice) -> None:
-            for rows in chunks(block.stop, self._chunk, block.start):
-                part = self._rows(rows)
-                values[:-1, rows] = design.columns(part).T
-                values[-1, rows] = design.response(part)
-
-        each_block(self.total(), evaluate)
-        return values
-
-    def factors(self, design: Design, scaling: ColumnScaling) -> Factors:
-        """Scaled columns and response in whole numbers, (m - 1, n)."""
-        columns, response = self._evaluate(design)
-        if self._scaled is None or self._scaled[0] is not design:
-            f = np.empty((scaling.size - 1, len(response)), dtype=np.int32)
-
-            def scale(block: slice) -> None:
-                for rows in chunks(block.stop, self._chunk, block.start):
-                    f[:, rows] = aggregates.factors(columns[rows], response[rows], scaling)
-
-            each_block(len(response), scale)
-            self._scaled = (design, f)
-        return self._scaled[1]
 
     def _rows(self, rows: slice) -> Records:
         return {name: column[rows] for name, column in self._records.items()}
@@ -113,20 +102,98 @@ class MemoryEngine:
             self._coded = (paths, codes)
         return self._coded[1]
 
-    def _locate(self, partition: Partition) -> Integers:
+    def _locate(self, partition: Partition, rows: slice, records: Records) -> Integers:
+        """Bin of each record of some rows."""
         locator = partition.locator
-        codes = self.codes(locator.paths) if isinstance(locator, TreeLocator) else None
-        bins = np.empty(self.total(), dtype=np.int64)
+        if isinstance(locator, TreeLocator) and self._coded and self._coded[0] is locator.paths:
+            return locator.locate_codes(self._coded[1][rows])
+        return partition.locate(records)
 
-        def locate(block: slice) -> None:
-            if codes is None:
-                bins[block] = partition.locate(self._rows(block))
-            else:
-                assert isinstance(locator, TreeLocator)
-                bins[block] = locator.locate_codes(codes[block])
+    def passes(
+        self,
+        design: Design,
+        scaling: ColumnScaling,
+        binning: Binning | None = None,
+        factors: Factors | None = None,
+    ) -> Iterator[Pass]:
+        """One pass over the records, a block after another: all that is the same in every round.
 
-        each_block(self.total(), locate)
-        return bins
+        Parameters
+        ----------
+        binning : (Partition, BinScaling), optional
+            The bins to sum up.
+        factors : (m - 1, n) array, optional
+            Where to put factors, those of a block together at its start.
+        """
+        size = scaling.size
+        n_bins, columns = binning[1].centre.shape if binning else (0, 0)
+
+        def over(block: slice) -> Pass:
+            moments = np.zeros((size, size), dtype=np.int64)
+            count = np.zeros(n_bins, dtype=np.int64)
+            sums = np.zeros((n_bins, columns + 1), dtype=np.int64)
+            length = min(block.stop - block.start, self._chunk)
+            buffer = np.empty((size, length))
+            buffer[0] = 2.0**FACTOR_BITS
+            whole = np.empty((length, columns + 1), dtype=np.int64)
+            stop = block.start
+            for rows in chunks(block.stop, self._chunk, block.start):
+                z, y, bins = self._complete(design, binning and binning[0], rows)
+                n = len(y)
+                f = buffer[:, :n]
+                aggregates.put_factors(z, y, scaling, f[1:])
+                moments += aggregates.whole_product(f, f)
+                if factors is not None:
+                    factors[:, stop : stop + n] = f[1:]
+                if binning:
+                    aggregates.put_contributions(z, y, bins, binning[1], whole[:n])
+                    count += np.bincount(bins, minlength=n_bins)
+                    sums += aggregates.sums_by_bin(whole[:n], bins, n_bins)
+                stop += n
+            kept = None if factors is None else factors[:, block.start : stop]
+            return Pass(kept, moments, count, sums)
+
+        return map_blocks(self.total(), over)
+
+    def room_for_factors(self, scaling: ColumnScaling) -> Factors:
+        """An array for the factors of all records."""
+        return np.empty((scaling.size - 1, self.total()), dtype=np.int32)
+
+    def _complete(
+        self, design: Design, partition: Partition | None, rows: slice
+    ) -> tuple[Floats, Floats, Integers]:
+        """Columns, response and bin of the records of some rows that are complete for `design`."""
+        records = self._rows(rows)
+        columns, response = design.columns(records), design.response(records)
+        bins = self._locate(partition, rows, records) if partition else _NO_BINS
+        # A record that is missing for the design is NaN in all its columns.
+        missing = np.isnan(columns[:, 0]) | np.isnan(response)
+        if missing.any():
+            complete = ~missing
+            columns, response = columns[complete], response[complete]
+            bins = bins[complete] if partition else bins
+        return columns, response, bins
+
+    def _read(self, design: Design, scaling: ColumnScaling, binning: Binning | None) -> None:
+        """Scaled columns, moments and, if there are bins, the sums in them."""
+        moments = Accumulator((scaling.size, scaling.size))
+        n_bins, p = binning[1].centre.shape if binning else (0, 0)
+        count, sums = np.zeros(n_bins, dtype=np.int64), Accumulator((n_bins, p + 1))
+        factors = self.room_for_factors(scaling)
+        kept: list[Factors] = []
+        for part in self.passes(design, scaling, binning, factors):
+            moments.add(part.moments, BLOCK)
+            count += part.count
+            sums.add(part.sums, BLOCK)
+            assert part.factors is not None
+            kept.append(part.factors)
+        if sum(part.shape[1] for part in kept) < self.total():
+            factors = np.concatenate(kept, axis=1)
+        self._scaled = (design, factors)
+        self._moments = (design, moments.total())
+        if binning:
+            total = sums.total()
+            self._binned = (binning[1], (count, total[:, :p], total[:, p]))
 
     def total(self) -> int:
         return len(next(iter(self._records.values())))
@@ -141,36 +208,29 @@ class MemoryEngine:
         return CodeCounts.from_codes(self.codes(paths))
 
     def expect_bins(self, design: Design, partition: Partition, scaling: BinScaling) -> None:
-        """Nothing: passes over memory are cheap."""
+        """The pass for the moments sums up the bins as well."""
+        self._expected = (design, (partition, scaling))
 
     def bin_sums(
         self, design: Design, partition: Partition, scaling: BinScaling
     ) -> tuple[Integers, Sums, Sums]:
-        columns, response, bins = self.located(design, partition)
-        return aggregates.bin_sums(columns, response, bins, scaling)
+        if self._binned is None or self._binned[0] is not scaling:
+            self._read(design, column_scaling(design), (partition, scaling))
+        assert self._binned is not None
+        return self._binned[1]
 
-    def located(self, design: Design, partition: Partition) -> tuple[Floats, Floats, Integers]:
-        """Columns, response and bin of the records that are complete for `design`."""
-        columns, response = self._evaluate(design)
-        bins = self._locate(partition)
-        return columns, response, bins if self._complete is None else bins[self._complete]
-
-    def located_chunks(
-        self, design: Design, partition: Partition
-    ) -> Iterator[tuple[Floats, Floats, Integers]]:
-        """As `located`, for one chunk of records after another, none of them kept."""
-        for rows in chunks(self.total(), self._chunk):
-            part = self._rows(rows)
-            columns, response = design.columns(part), design.response(part)
-            bins = partition.locate(part)
-            missing = np.isnan(columns[:, 0]) | np.isnan(response)
-            if missing.any():
-                complete = ~missing
-                columns, response, bins = columns[complete], response[complete], bins[complete]
-            yield columns, response, bins
+    def factors(self, design: Design, scaling: ColumnScaling) -> Factors:
+        """Scaled columns and response in whole numbers, (m - 1, n)."""
+        if self._scaled is None or self._scaled[0] is not design:
+            expected = self._expected if self._expected and self._expected[0] is design else None
+            self._read(design, scaling, expected and expected[1])
+        assert self._scaled is not None
+        return self._scaled[1]
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
-        return aggregates.moment_sums(self.factors(design, scaling))
+        self.factors(design, scaling)
+        assert self._moments is not None
+        return self._moments[1].copy()
 
     def score_sums(
         self, design: Design, scaling: ColumnScaling, request: ScoreRequest

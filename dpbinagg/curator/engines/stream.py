@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpbinagg.curator.engines.counts import (
     count_codes,
     dense_prefixes,
 )
-from dpbinagg.curator.engines.memory import MemoryEngine
+from dpbinagg.curator.engines.memory import MemoryEngine, Pass
 from dpbinagg.curator.engines.room import memory_room
 from dpbinagg.curator.engines.tables import Table
 from dpbinagg.curator.privtree import Counts
@@ -166,35 +167,22 @@ class StreamEngine:
         columns = column_scaling(design)
         kept = self._keeps_factors(columns)
 
-        def sums_of(part: MemoryEngine) -> tuple[Any, ...]:
-            n = part.total()
-            whole = np.empty((n, p + 1), dtype=np.int64)
-            f = np.empty((columns.size - 1, n), dtype=np.int32)
-            bins = np.empty(n, dtype=np.int64)
-            stop = 0
-            for values, response, its_bins in part.located_chunks(design, partition):
-                rows = slice(stop, stop := stop + len(response))
-                bins[rows] = its_bins
-                aggregates.put_contributions(values, response, its_bins, scaling, whole[rows])
-                f[:, rows] = aggregates.factors(values, response, columns)
-            bins, f = bins[:stop], f[:, :stop]
-            return (
-                n,
-                np.bincount(bins, minlength=n_bins),
-                aggregates.sums_by_bin(whole[:stop], bins, n_bins),
-                _sum(list(aggregates.moment_parts(f, LONG_CHUNK)), (columns.size, columns.size)),
-                PackedFactors.of(f) if kept else None,
-            )
+        def sums_of(part: MemoryEngine) -> tuple[int, list[Pass], list[PackedFactors]]:
+            room = part.room_for_factors(columns) if kept else None
+            read = list(part.passes(design, columns, (partition, scaling), room))
+            packed = [PackedFactors.of(one.factors) for one in read if one.factors is not None]
+            return part.total(), [replace(one, factors=None) for one in read], packed
 
         count = np.zeros(n_bins, dtype=np.int64)
         sums = aggregates.Accumulator((n_bins, p + 1))
         moments = aggregates.Accumulator((columns.size, columns.size))
-        found = []
-        for n, part_count, part_sums, part_moments, f in self._each(sums_of):
-            count += part_count
-            sums.add(part_sums, n)
-            moments.add(part_moments, n)
-            found.append(f)
+        found: list[PackedFactors] = []
+        for n, read, packed in self._each(sums_of):
+            for one in read:
+                count += one.count
+                sums.add(one.sums, n)
+                moments.add(one.moments, n)
+            found += packed
         if kept:
             self._factors = (design, found)
         total = sums.total()
@@ -223,12 +211,14 @@ class StreamEngine:
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         if self._expected is not None and self._expected[0] is design:
             return self._bins_and_moments(*self._expected)
-        shape = (scaling.size, scaling.size)
-        sums = aggregates.Accumulator(shape)
-        for n, more in self._each_factors(
-            design, scaling, lambda f: _sum(list(aggregates.moment_parts(f, LONG_CHUNK)), shape)
-        ):
-            sums.add(more, n)
+        sums = aggregates.Accumulator((scaling.size, scaling.size))
+
+        def moments_of(part: MemoryEngine) -> tuple[int, list[Integers]]:
+            return part.total(), [one.moments for one in part.passes(design, scaling)]
+
+        for n, read in self._each(moments_of):
+            for one in read:
+                sums.add(one, n)
         return sums.total()
 
     def score_sums(
