@@ -180,20 +180,18 @@ def _list_length(variable: Numeric | Categorical) -> int:
     return int(variable.upper - variable.lower) + 1
 
 
-def _halve(length: int, depth: int) -> list[int]:
+def _halve(length: int, depth: int) -> NDArray[np.int64]:
     """Starts of the cells after halving a list `depth` times, the larger half first.
 
     A cell of one value is not cut; its right half is empty and starts where
     its left half ends.
     """
-    starts, stops = [0], [length]
+    bounds = np.array([0, length], dtype=np.int64)
     for _ in range(depth):
-        middle = [low + -(-(high - low) // 2) for low, high in zip(starts, stops, strict=True)]
-        starts, stops = (
-            [side for pair in zip(starts, middle, strict=True) for side in pair],
-            [side for pair in zip(middle, stops, strict=True) for side in pair],
-        )
-    return starts
+        low, high = bounds[:-1], bounds[1:]
+        cut = np.stack([low, low + -(-(high - low) // 2)], axis=1)
+        bounds = np.append(cut, length)
+    return bounds[:-1]
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ def _halving(variable: Numeric | Categorical, depth: int) -> _Halving:
         return _Halving(axis, np.empty(0, dtype=np.int64), 0, None, depth)
     length = _list_length(variable)
     first = variable.lower if isinstance(variable, Numeric) else None
-    starts = np.array(_halve(length, depth), dtype=np.int64)
+    starts = _halve(length, depth)
     return _Halving(None, starts, length, first, depth)
 
 

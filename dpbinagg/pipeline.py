@@ -10,7 +10,14 @@ from dpbinagg import progress
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.analyst.fit import moments_from, remember
-from dpbinagg.analyst.refinement.refine import State, plan_round, round_mus, start, update
+from dpbinagg.analyst.refinement.refine import (
+    State,
+    plan_round,
+    round_mus,
+    start,
+    update,
+    with_schedule,
+)
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.curator.ranges import needs_range
 from dpbinagg.domain import Numeric
@@ -185,6 +192,7 @@ def refine(curator: Curator, design: Design, moments: Noisy, mu: float) -> tuple
     The requests are functions of what was released before, hence public.
     """
     state = start(moments_from(design, moments.statistics, moments.noise_scales))
+    state = with_schedule(state, mu)
     requests: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     scales: list[dict[str, Any]] = []

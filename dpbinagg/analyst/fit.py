@@ -13,7 +13,13 @@ import numpy as np
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.moments import from_moments
-from dpbinagg.analyst.refinement.refine import State, round_mus, start, update
+from dpbinagg.analyst.refinement.refine import (
+    State,
+    round_mus,
+    start,
+    update,
+    with_schedule,
+)
 from dpbinagg.analyst.refinement.refined import finish
 from dpbinagg.analyst.refinement.smaller import smaller_model
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
@@ -172,11 +178,13 @@ def remember(release: Release, state: State) -> None:
 def _replayed(release: Release) -> State:
     moments = released_moments(release)
     assert moments is not None
-    state = start(moments)
     answers, requests = release.statistics["scores"], release.statistics["requests"]
-    mus = round_mus(release.allocation.scores, state.schedule)
-    for mu, request, answer in zip(mus, requests, answers, strict=True):
-        state = update(state, ScoreRequest.from_dict(request), NoisyScores(**answer), mu)
+    state, mu = start(moments), release.allocation.scores
+    if len(requests) == 1:
+        state = with_schedule(state, mu)
+    mus = round_mus(mu, state.schedule)
+    for part, request, answer in zip(mus, requests, answers, strict=True):
+        state = update(state, ScoreRequest.from_dict(request), NoisyScores(**answer), part)
     return state
 
 

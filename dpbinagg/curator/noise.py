@@ -8,6 +8,7 @@ Gaussian and discrete Laplace laws on randomness from the operating system.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from functools import cache, lru_cache
 from typing import Any, Literal, Protocol
@@ -61,6 +62,7 @@ class SecureNoise:
     def __init__(self) -> None:
         self._drawn: dict[Kind, Integers] = {}
         self._begun: dict[Kind, deque[tuple[int, Errand[Integers]]]] = {}
+        self._process = os.getpid()
 
     def __reduce__(self) -> Any:
         raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
@@ -80,6 +82,9 @@ class SecureNoise:
             begun.append((n, begin(_sample, kind, n)))
 
     def _stock(self, kind: Kind) -> deque[tuple[int, Errand[Integers]]]:
+        if self._process != os.getpid():
+            # A fork in the middle of a release: the parent uses what was drawn before.
+            self.__init__()  # type: ignore[misc]
         if kind not in self._begun:
             _check_scale(kind[1])
             self._begun[kind], self._drawn[kind] = deque(), _NOTHING

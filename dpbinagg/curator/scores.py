@@ -6,7 +6,7 @@ are cut toward zero, so that the norm of a contribution is at most what `ScoreRe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -130,6 +130,37 @@ def score_shapes(request: ScoreRequest) -> tuple[tuple[int, ...], ...]:
     return (k,), (k, k), (k, k), (1,), (2, len(request.thresholds)), (len(request.norm_edges) + 1,)
 
 
+def sums_over(
+    parts: Iterable[Floats], scaling: ColumnScaling, request: ScoreRequest, rows: int
+) -> list[Integers]:
+    """Sums of all groups of a round.
+
+    Parameters
+    ----------
+    parts : iterable of (m, n) arrays
+        f = (1, z*, y*) of some records after others, in whole multiples of 1/ONE.
+    rows : int
+        The largest n.
+    """
+    weights = request.weights
+    room = Workspace(request, rows)
+    sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
+    for f in parts:
+        part = score_factors(f, scaling, request, room)
+        sums[0] += whole_product(part.direction, part.residual)
+        if weights.hessian:
+            sums[1] += whole_product(part.direction, part.direction)
+        if weights.spread:
+            sums[2] += whole_product(part.spread, part.spread)
+        if weights.inside:
+            sums[3] += part.inside.astype(np.int64).sum()
+        if weights.tails:
+            sums[4] += tail_counts(part.residuals, request.thresholds)
+        if weights.norms:
+            sums[5] += norm_counts(part.norm2, request.norm_edges)
+    return sums
+
+
 def score_parts(
     factors: Factors, scaling: ColumnScaling, request: ScoreRequest, chunk: int = CHUNK
 ) -> Iterator[list[Integers]]:
@@ -142,27 +173,12 @@ def score_parts(
     chunk : int
         Records of one step.
     """
-    weights = request.weights
 
-    def block_sums(block: slice) -> list[Integers]:
-        sums = [np.zeros(shape, dtype=np.int64) for shape in score_shapes(request)]
-        room = Workspace(request, min(chunk, block.stop - block.start))
-        for f in with_constant(factors[:, block], chunk):
-            part = score_factors(f, scaling, request, room)
-            sums[0] += whole_product(part.direction, part.residual)
-            if weights.hessian:
-                sums[1] += whole_product(part.direction, part.direction)
-            if weights.spread:
-                sums[2] += whole_product(part.spread, part.spread)
-            if weights.inside:
-                sums[3] += part.inside.astype(np.int64).sum()
-            if weights.tails:
-                sums[4] += tail_counts(part.residuals, request.thresholds)
-            if weights.norms:
-                sums[5] += norm_counts(part.norm2, request.norm_edges)
-        return sums
+    def over(block: slice) -> list[Integers]:
+        rows = min(chunk, block.stop - block.start)
+        return sums_over(with_constant(factors[:, block], chunk), scaling, request, rows)
 
-    return map_blocks(factors.shape[1], block_sums)
+    return map_blocks(factors.shape[1], over)
 
 
 def score_sums(factors: Factors, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:

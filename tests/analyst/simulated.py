@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, update
+from dpbinagg.analyst.refinement.refine import (
+    plan_round,
+    round_mus,
+    start,
+    update,
+    with_schedule,
+)
 from dpbinagg.analyst.refinement.refined import finish
 from dpbinagg.analyst.types import Moments
 from dpbinagg.rounds import NoisyScores
@@ -79,6 +85,7 @@ def refine(z, y, centre, scale, middle, half, mu, rng, shares=(0.15, 0.65), mome
     f, y = scaled(z, y, centre, scale, middle, half)
     mu_moments, mu_scores = mu * np.sqrt(shares)
     state = start(moments(f, centre, scale, middle, half, mu_moments, rng))
+    state = with_schedule(state, mu_scores)
     for part in round_mus(mu_scores, state.schedule):
         request = plan_round(state, part)
         state = update(state, request, noisy_scores(request, f, y, part, rng), part)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from simulated import exact_scores, refine, scaled
 
+from dpbinagg.analyst.refinement import planning
 from dpbinagg.analyst.refinement.clipping import (
     mean_clipped_square,
     sd_from_noisy_spread,
@@ -14,7 +15,7 @@ from dpbinagg.analyst.refinement.clipping import (
 )
 from dpbinagg.analyst.refinement.hidden import direction
 from dpbinagg.analyst.refinement.refine import plan_round, round_mus
-from dpbinagg.analyst.refinement.schedule import LONG, SHORT
+from dpbinagg.analyst.refinement.schedule import LONG, ONE, SHORT
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
 
 
@@ -50,11 +51,22 @@ def coverage(n, d, replicates, errors=None):
     return np.mean(hits, axis=0), np.sqrt(ratio[0] / ratio[1])
 
 
-@pytest.mark.parametrize("schedule", [SHORT, LONG])
+@pytest.mark.parametrize("schedule", [ONE, SHORT, LONG])
 def test_rounds_compose_to_the_budget(schedule):
     mus = round_mus(0.7, schedule)
     assert len(mus) == len(schedule)
     assert 0.7 * (1 - 1e-12) < np.sqrt(np.sum(np.square(mus))) <= 0.7
+
+
+def test_one_round_where_its_clip_hides_nothing():
+    """With many records, or much mu, no round probes the tails first; the estimate is as good."""
+    rng = np.random.default_rng(3)
+    z, y, truth = problem(rng, 400_000, 3, lambda x: rng.standard_t(3, size=len(x)) * x[:, 0])
+    for mu, rounds in ((1.0, 2), (20.0, 1)):
+        estimate, state = refine(z, y, *box(3, y), mu, rng)
+        assert len(state.schedule) == rounds
+        assert np.allclose(estimate.params, least_squares(z, y), atol=0.5 * estimate.bse.max())
+        assert (np.abs(estimate.params - truth) < 4.0 * estimate.bse).all()
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -179,9 +191,10 @@ def test_hidden_mean_of_an_exponential_tail():
     assert even.hidden2(3.0) < 0.01 * skewed.hidden2(3.0)
 
 
-def test_what_the_clip_hides_is_sought_along_the_scale_of_the_errors():
+def test_what_the_clip_hides_is_sought_along_the_scale_of_the_errors(monkeypatch):
     """Errors whose scale follows the first covariate: the correction moves the intercept and that
     slope up, and hardly the others; with equal errors it moves the intercept alone."""
+    monkeypatch.setattr(planning, "AMPLE", np.inf)  # a single round's clip would hide nothing
     rng = np.random.default_rng(8)
 
     def moves(scale):

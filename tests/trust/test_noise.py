@@ -212,6 +212,25 @@ def test_forks_never_repeat() -> None:
     assert_all_different([before, *drawn, release()])
 
 
+def _drawn_ahead(source: SecureNoise, queue: Any) -> None:
+    queue.put(source.gaussian(400, SCALE))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork_in_the_middle_of_a_release_shares_nothing() -> None:
+    """What was drawn ahead stays with the parent."""
+    source = SecureNoise()
+    source.expect("gaussian", 1_000, SCALE)
+    source.gaussian(300, SCALE)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_drawn_ahead, args=(source, queue))
+    child.start()
+    theirs = queue.get(timeout=60)
+    child.join(60)
+    assert not set(theirs.tolist()) & set(source.gaussian(700, SCALE).tolist())
+
+
 def test_threads_never_repeat() -> None:
     drawn: list[NDArray[np.float64]] = []
     threads = [threading.Thread(target=lambda: drawn.append(release())) for _ in range(6)]

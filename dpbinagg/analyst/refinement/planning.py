@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from dpbinagg.analyst.refinement.schedule import AMPLE, ONE, SHORT
 from dpbinagg.analyst.refinement.state import FIRST_LEVERAGE, State
 from dpbinagg.analyst.refinement.tails import Excess, Tails, excess, lattice
+from dpbinagg.analyst.types import Array
 from dpbinagg.rounds import GroupWeights, ScoreRequest
 
 SPREAD_CLIP, SPREAD_NOISE = 2.5, 0.2
@@ -31,14 +34,11 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
     """
     plan = state.schedule[state.done]
     final = state.rounds_left == 1
-    leverage = state.leverage if final else _leverage(state, mu)
-    mean_leverage = float(np.trace(state.gram)) / state.nobs
     whitening = state.whitening @ state.q.T
-    longest = float(np.sum(np.linalg.norm(whitening, axis=0)))
-    radius = min(math.sqrt(leverage * mean_leverage), longest)
+    radius = _radius(state, mu, whitening)
     sd = state.residual_sd
     clip = plan.clip * sd
-    if final:
+    if final and state.done:
         clip = _final_clip(state, mu, radius, clip)
     clip = min(clip, max(4.0 * state.half_width_y, sd))
     _, thresholds = lattice(FIRST_THRESHOLD * sd, N_CELLS)
@@ -49,9 +49,31 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
         clip=clip,
         spread_clip=min(clip, _spread_clip(state, mu, radius, plan.weights) * sd),
         thresholds=thresholds,
-        norm_edges=NORM_MULTIPLES * mean_leverage,
+        norm_edges=NORM_MULTIPLES * state.mean_leverage,
         weights=plan.weights,
     )
+
+
+def with_schedule(state: State, mu: float) -> State:
+    """The state at its start, with the rounds to take if all of them together have `mu`."""
+    if state.schedule is not SHORT:
+        return state
+    single = replace(state, schedule=ONE)
+    radius = _radius(single, mu, single.whitening @ single.q.T)
+    return single if _free_clip(single, mu, radius) >= AMPLE * ONE[0].clip else state
+
+
+def _radius(state: State, mu: float, whitening: Array) -> float:
+    """R: as the leverage bound says, and no longer than any record can be."""
+    learnt = state.rounds_left == 1 and state.done > 0
+    leverage = state.leverage if learnt else _leverage(state, mu)
+    longest = float(np.sum(np.linalg.norm(whitening, axis=0)))
+    return min(math.sqrt(leverage * state.mean_leverage), longest)
+
+
+def _free_clip(state: State, mu: float, radius: float) -> float:
+    """Clip of the last round, in sds, that costs noise of CLIP_NOISE."""
+    return math.sqrt(CLIP_NOISE * mu**2 * state.nobs) / radius
 
 
 def _spread_clip(state: State, mu: float, radius: float, weights: GroupWeights) -> float:
@@ -72,7 +94,7 @@ def _leverage(state: State, mu: float) -> float:
     As large as costs FREE_NOISE; beyond that as large as leaves LEVERAGE_SHARE of the
     records cut, if it costs at most FAIR_NOISE; never under LEAST_LEVERAGE.
     """
-    mean_leverage = float(np.trace(state.gram)) / state.nobs
+    mean_leverage = state.mean_leverage
     last = state.schedule[-1]
     final_mu2 = mu**2 * last.share / state.schedule[state.done].share
     per_unit = mean_leverage * last.clip**2 / (final_mu2 * state.nobs)
@@ -90,8 +112,7 @@ def _final_clip(state: State, mu: float, radius: float, least: float) -> float:
 
     Minimises ``BIAS_WEIGHT^2 E[hidden mean^2] + (R C/(mu n))^2`` beyond that.
     """
-    free = math.sqrt(CLIP_NOISE * mu**2 * state.nobs) / radius * state.residual_sd
-    start_at = max(least, free)
+    start_at = max(least, _free_clip(state, mu, radius) * state.residual_sd)
     if not state.tails:
         return start_at
     fitted = tail_excess(state)

@@ -8,7 +8,7 @@ k columns, leverage bound R^2 = c k and clip C, a round with parameter mu leaves
 variance ``R^2 C^2 / (mu n)^2`` on each whitened coefficient, where sampling leaves
 ``sigma^2 / n``.
 
-    state = start(moments, nobs)
+    state = with_schedule(start(moments, nobs), mu_scores)
     for mu in round_mus(mu_scores, state.schedule):
         request = plan_round(state, mu)
         state = update(state, request, <the curator's answer>, mu)
@@ -32,7 +32,12 @@ from dpbinagg.analyst.refinement.clipping import (
     share_beyond,
 )
 from dpbinagg.analyst.refinement.hidden import reveal
-from dpbinagg.analyst.refinement.planning import BIAS_WEIGHT, plan_round, tail_excess
+from dpbinagg.analyst.refinement.planning import (
+    BIAS_WEIGHT,
+    plan_round,
+    tail_excess,
+    with_schedule,
+)
 from dpbinagg.analyst.refinement.schedule import round_mus
 from dpbinagg.analyst.refinement.state import (
     LEAST_SCALE,
@@ -46,7 +51,7 @@ from dpbinagg.analyst.refinement.tails import TailCount, Tails, lattice
 from dpbinagg.analyst.types import Array
 from dpbinagg.rounds import NoisyScores, ScoreRequest
 
-__all__ = ["State", "plan_round", "round_mus", "start", "update"]
+__all__ = ["State", "plan_round", "round_mus", "start", "update", "with_schedule"]
 
 LEAST_GAIN = 1.0
 """Sum of squares, in error variances, that a direction must be able to explain to be kept."""

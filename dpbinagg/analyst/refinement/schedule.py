@@ -36,6 +36,14 @@ SHORT: Schedule = (
 )
 """Where the moments already say enough: one round to probe the tails, one to finish."""
 
+ONE: Schedule = (Round(1.0, 50.0, GroupWeights(hessian=0.4, tails=0.8)),)
+"""Where noise allows a clip so wide that it hides next to nothing: no need to look at the tails
+before. With lognormal errors and 1e8 records a few hundredths of a standard error are hidden."""
+
+AMPLE = 2.0
+"""How much wider still noise must allow that clip to be: the spread of the residuals is not well
+known before the first round."""
+
 NEAR = 0.01
 """Error of prediction, in error variances, from which on no rounds to approach are needed."""
 

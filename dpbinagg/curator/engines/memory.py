@@ -132,16 +132,10 @@ class MemoryEngine:
             moments = np.zeros((size, size), dtype=np.int64)
             count = np.zeros(n_bins, dtype=np.int64)
             sums = np.zeros((n_bins, columns + 1), dtype=np.int64)
-            length = min(block.stop - block.start, self._chunk)
-            buffer = np.empty((size, length))
-            buffer[0] = 2.0**FACTOR_BITS
-            whole = np.empty((length, columns + 1), dtype=np.int64)
+            whole = np.empty((self._step(block), columns + 1), dtype=np.int64)
             stop = block.start
-            for rows in chunks(block.stop, self._chunk, block.start):
-                z, y, bins = self._complete(design, binning and binning[0], rows)
+            for f, z, y, bins in self._chunks(block, design, scaling, binning and binning[0]):
                 n = len(y)
-                f = buffer[:, :n]
-                aggregates.put_factors(z, y, scaling, f[1:])
                 moments += aggregates.whole_product(f, f)
                 if factors is not None:
                     factors[:, stop : stop + n] = f[1:]
@@ -154,6 +148,32 @@ class MemoryEngine:
             return Pass(kept, moments, count, sums)
 
         return map_blocks(self.total(), over)
+
+    def score_passes(
+        self, design: Design, scaling: ColumnScaling, request: ScoreRequest
+    ) -> Iterator[list[Integers]]:
+        """As `scores.score_parts`, from a pass over the records that keeps nothing."""
+
+        def over(block: slice) -> list[Integers]:
+            parts = (f for f, *_ in self._chunks(block, design, scaling, None))
+            return scores.sums_over(parts, scaling, request, self._step(block))
+
+        return map_blocks(self.total(), over)
+
+    def _step(self, block: slice) -> int:
+        return int(min(self._chunk, block.stop - block.start))
+
+    def _chunks(
+        self, block: slice, design: Design, scaling: ColumnScaling, partition: Partition | None
+    ) -> Iterator[tuple[Floats, Floats, Floats, Integers]]:
+        """f = (1, z*, y*), columns, response and bins of one chunk of a block after another."""
+        buffer = np.empty((scaling.size, self._step(block)))
+        buffer[0] = 2.0**FACTOR_BITS
+        for rows in chunks(block.stop, self._chunk, block.start):
+            columns, response, bins = self._complete(design, partition, rows)
+            f = buffer[:, : len(response)]
+            aggregates.put_factors(columns, response, scaling, f[1:])
+            yield f, columns, response, bins
 
     def room_for_factors(self, scaling: ColumnScaling) -> Factors:
         """An array for the factors of all records."""

@@ -194,19 +194,22 @@ class StreamEngine:
         size = PackedFactors.BYTES * (scaling.size - 1) * self.total()
         return self._held is None and size <= self._room
 
-    def _each_factors(
-        self,
-        design: Design,
-        scaling: ColumnScaling,
-        function: Callable[[Factors], T],
-    ) -> Iterator[tuple[int, T]]:
-        """``function(f)`` for every batch, and the number of its records."""
+    def _each_score(
+        self, design: Design, scaling: ColumnScaling, request: ScoreRequest
+    ) -> Iterator[tuple[int, list[list[Integers]]]]:
+        """The number of records of every batch, and the sums of its blocks."""
+
+        def of_factors(f: Factors) -> tuple[int, list[list[Integers]]]:
+            return f.shape[1], list(score_parts(f, scaling, request, LONG_CHUNK))
+
+        def of_batch(part: MemoryEngine) -> tuple[int, list[list[Integers]]]:
+            return part.total(), list(part.score_passes(design, scaling, request))
+
         if self._factors is not None and self._factors[0] is design:
-            yield from map_stream(self._factors[1], lambda f: (f.shape[1], function(f)))
-        else:
-            yield from self._each(
-                lambda part: (part.total(), function(part.factors(design, scaling)))
-            )
+            return map_stream(self._factors[1], of_factors)
+        if self._held is not None:
+            return map_stream(self._held, lambda part: of_factors(part.factors(design, scaling)))
+        return self._each(of_batch)
 
     def moment_sums(self, design: Design, scaling: ColumnScaling) -> Sums:
         if self._expected is not None and self._expected[0] is design:
@@ -224,24 +227,12 @@ class StreamEngine:
     def score_sums(
         self, design: Design, scaling: ColumnScaling, request: ScoreRequest
     ) -> ScoreSums:
-        shapes = score_shapes(request)
-
-        def sums_of(f: Factors) -> list[Integers]:
-            groups = list(score_parts(f, scaling, request, LONG_CHUNK))
-            return [_sum([group[i] for group in groups], shape) for i, shape in enumerate(shapes)]
-
-        totals = [aggregates.Accumulator(shape) for shape in shapes]
-        for n, groups in self._each_factors(design, scaling, sums_of):
-            for total, more in zip(totals, groups, strict=True):
-                total.add(more, n)
+        totals = [aggregates.Accumulator(shape) for shape in score_shapes(request)]
+        for n, blocks in self._each_score(design, scaling, request):
+            for groups in blocks:
+                for total, more in zip(totals, groups, strict=True):
+                    total.add(more, n)
         return ScoreSums(*(total.total() for total in totals))
-
-
-def _sum(parts: list[Integers], shape: tuple[int, ...]) -> Integers:
-    total = np.zeros(shape, dtype=np.int64)
-    for part in parts:
-        total += part
-    return total
 
 
 def guard(action: Callable[[], T]) -> T:
