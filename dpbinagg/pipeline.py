@@ -130,7 +130,12 @@ def conduct(
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
-        working, total = curator.ranges(design, names, allocation.ranges)
+        working, total = curator.ranges(
+            design,
+            names,
+            allocation.ranges,
+            lambda n: expect_tree(curator, n, allocation, settings),
+        )
         design = design.with_domain(working)
         check_scale(design)
     progress.step("partition")
@@ -227,9 +232,15 @@ def make_partition(
     if total is None:
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
-    theta = split_threshold(total, allocation)
-    curator.expect_nodes(total, mu_tree, theta)
-    return curator.partition(design, mu_tree, theta, MAX_DEPTH)
+        curator.expect_nodes(total, mu_tree, split_threshold(total, allocation))
+    return curator.partition(design, mu_tree, split_threshold(total, allocation), MAX_DEPTH)
+
+
+def expect_tree(curator: Curator, total: float, allocation: Allocation, settings: Settings) -> None:
+    """Have the noise of a partition drawn ahead, once the number of records is known."""
+    if settings.partition == "privtree" and settings.calibration != "paper":
+        theta = split_threshold(total, allocation)
+        curator.expect_nodes(total, allocation.partition, theta)
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

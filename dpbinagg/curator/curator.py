@@ -8,7 +8,7 @@ Requests (designs, partitions, scalings, residual rounds) are public.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,13 @@ class Curator:
         for size in (n_sums, n_sums + self._later):
             self._noise.expect("gaussian", size, 2.0**NOISE_BITS)
 
-    def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> tuple[Domain, float]:
+    def ranges(
+        self,
+        design: Design,
+        variables: tuple[str, ...],
+        mu: float,
+        announce: Callable[[float], None],
+    ) -> tuple[Domain, float]:
         """Working ranges of numeric variables, and the noisy number of records.
 
         A record falls in one interval of each of the v histograms and adds 1
@@ -106,6 +112,9 @@ class Curator:
         the w ranges that the first one found too coarse; sensitivity:
         ``sqrt(w)``. If there are none it counts the records again, with
         sensitivity 1. Privacy: mu-GDP in all.
+
+        The first noisy number of records is told to `announce` before the rest
+        is computed.
         """
         known = {
             name: variable
@@ -115,6 +124,7 @@ class Curator:
         unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
         first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
         edges, counts, total, sd = self._histograms(known, first, with_total=True)
+        announce(total)
         found = {
             name: working_range(edges[name], counts[name], sd, variable, total)
             for name, variable in known.items()

@@ -5,7 +5,6 @@ Pure post-processing: every input is a noisy count or a public fact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,15 +108,17 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
         left: Array = np.einsum("i,ij->j", records, survival(ends, shape, scale))
         return left
 
-    ratio = min(_first(beyond, few), STRETCH * _first(beyond, enough))
-    return ratio * tail.seen
-
-
-def _first(beyond: Callable[[Array], Array], limit: float) -> float:
-    """The first of the ends beyond which there is no more than the limit, or the last.
-
-    What is beyond falls from end to end, so it is sought among every tenth and then among ten.
-    """
+    # What is beyond falls from end to end: sought among every tenth, then among ten.
     rows = ENDS.reshape(-1, STEP)
-    row = int(np.argmax(np.append(beyond(rows[:, -1])[:-1] <= limit, True)))
-    return float(rows[row][np.argmax(np.append(beyond(rows[row])[:-1] <= limit, True))])
+    tenth = beyond(rows[:, -1])
+
+    def first(limit: float) -> float:
+        row = rows[_first(tenth <= limit)]
+        return float(row[_first(beyond(row) <= limit)])
+
+    return min(first(few), STRETCH * first(enough)) * tail.seen
+
+
+def _first(condition: NDArray[np.bool_]) -> int:
+    """Place of the first that is true, or of the last."""
+    return int(np.argmax(condition)) if condition.any() else len(condition) - 1
