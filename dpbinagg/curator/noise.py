@@ -76,8 +76,10 @@ class SecureNoise:
     def expect(self, law: Law, size: int, scale: float) -> None:
         kind = (law, float(scale))
         begun = self._stock(kind)
-        missing = size - len(self._drawn[kind]) - sum(n for n, _ in begun)
-        for piece in chunks(missing if missing > FEW else 0, DRAWS):
+        held = len(self._drawn[kind]) + sum(n for n, _ in begun)
+        missing = size - held
+        # A few more are not worth a call.
+        for piece in chunks(missing if missing > FEW or not held else 0, DRAWS):
             n = piece.stop - piece.start
             begun.append((n, begin(_sample, kind, n)))
 
@@ -93,7 +95,8 @@ class SecureNoise:
     def _take(self, kind: Kind, size: int) -> Integers:
         begun = self._stock(kind)
         parts, missing = [self._drawn[kind]], size - len(self._drawn[kind])
-        self.expect(kind[0], size, kind[1])
+        if missing > FEW:
+            self.expect(kind[0], size, kind[1])
         asked: list[Errand[Integers]] = []
         while missing > 0 and begun and (missing > FEW or begun[0][1].done()):
             n, errand = begun.popleft()

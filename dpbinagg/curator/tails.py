@@ -26,8 +26,7 @@ SCALE = np.tile(SCALES, SHAPES.size)[:, None]
 LOG_PRIOR = -0.5 * ((SHAPE[:, 0] - PRIOR_SHAPE) / PRIOR_SPREAD) ** 2
 
 REACH = 50.0
-STEP = 10
-ENDS = np.geomspace(1.0, REACH, 10 * STEP)
+ENDS = np.geomspace(1.0, REACH, 100)
 STRETCH = 1.35
 
 
@@ -68,6 +67,10 @@ def survival(distance: Array, shape: Array, scale: Array) -> Array:
     return np.exp(result, out=result)
 
 
+BEYOND = survival(ENDS, SHAPE, SCALE)
+"""Share of the records of each model beyond each end."""
+
+
 def tail_end(tail: Tail, enough: float, few: float) -> float:
     r"""Distance beyond which a negligible number of records is expected.
 
@@ -102,23 +105,10 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     kept = weight > 1e-6
-    records, shape, scale = weight[kept] * fitted[kept], SHAPE[kept], SCALE[kept]
-
-    def beyond(ends: Array) -> Array:
-        left: Array = np.einsum("i,ij->j", records, survival(ends, shape, scale))
-        return left
-
-    # What is beyond falls from end to end: sought among every tenth, then among ten.
-    rows = ENDS.reshape(-1, STEP)
-    tenth = beyond(rows[:, -1])
-
-    def first(limit: float) -> float:
-        row = rows[_first(tenth <= limit)]
-        return float(row[_first(beyond(row) <= limit)])
-
-    return min(first(few), STRETCH * first(enough)) * tail.seen
+    beyond = np.einsum("i,ij->j", weight[kept] * fitted[kept], BEYOND[kept])
+    return min(_first(beyond <= few), STRETCH * _first(beyond <= enough)) * tail.seen
 
 
-def _first(condition: NDArray[np.bool_]) -> int:
-    """Place of the first that is true, or of the last."""
-    return int(np.argmax(condition)) if condition.any() else len(condition) - 1
+def _first(condition: NDArray[np.bool_]) -> float:
+    """The first end for which it is true, or the last one."""
+    return float(ENDS[np.argmax(condition)] if condition.any() else ENDS[-1])
