@@ -30,8 +30,9 @@ def test_there_are_eight():
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_code_runs_and_prints_where_the_page_says_so(path, monkeypatch, tmp_path):
-    # Spark has tests of its own, and takes a minute to start.
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    # Spark has tests of its own, and takes a minute to start. They may have imported it.
+    for name in ("pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
     module = renderer()
     monkeypatch.setattr(module, "FIGURES", tmp_path)
     page = module.Page(path)
