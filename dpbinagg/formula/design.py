@@ -39,18 +39,23 @@ class Design:
     formula : str
     domain : Domain
         Of the variables of both sides.
+    unbounded : tuple of str
+        Numeric variables of either side with a bound that is not known.
     constants : mapping
         Numbers that the formula calls by name.
     """
 
-    __slots__ = ("_structure", "domain")
+    __slots__ = ("_structure", "domain", "unbounded")
 
     _structure: Structure
     domain: Domain
+    unbounded: tuple[str, ...]
 
     def __init__(self, structure: Structure, domain: Domain) -> None:
         object.__setattr__(self, "_structure", structure)
         object.__setattr__(self, "domain", domain)
+        unbounded = (n for n, v in domain.items() if isinstance(v, Numeric) and not v.bounded)
+        object.__setattr__(self, "unbounded", tuple(unbounded))
         self._check()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -104,15 +109,6 @@ class Design:
     def design_info(self) -> Any:
         """Patsy's DesignInfo; it evaluates public tables through this design."""
         return self._structure.design_info
-
-    @property
-    def unbounded(self) -> tuple[str, ...]:
-        """Numeric variables of either side with a bound that is not known."""
-        return tuple(
-            name
-            for name, variable in self.domain.items()
-            if isinstance(variable, Numeric) and not variable.bounded
-        )
 
     @property
     def fixed(self) -> tuple[str, ...]:
