@@ -64,6 +64,11 @@ class SecureNoise:
         self._begun: dict[Kind, deque[tuple[int, Errand[Integers]]]] = {}
         self._process = os.getpid()
 
+    def _forget_after_fork(self) -> None:
+        """What was drawn before a fork in the middle of a release is the parent's."""
+        if self._process != os.getpid():
+            self._drawn, self._begun, self._process = {}, {}, os.getpid()
+
     def __reduce__(self) -> Any:
         raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
 
@@ -84,9 +89,8 @@ class SecureNoise:
             begun.append((n, begin(_sample, kind, n)))
 
     def _stock(self, kind: Kind) -> deque[tuple[int, Errand[Integers]]]:
-        if self._process != os.getpid():
-            # A fork in the middle of a release: the parent uses what was drawn before.
-            self.__init__()  # type: ignore[misc]
+        """Errands of a kind that were begun, in order; what is drawn already is in `_drawn`."""
+        self._forget_after_fork()
         if kind not in self._begun:
             _check_scale(kind[1])
             self._begun[kind], self._drawn[kind] = deque(), _NOTHING

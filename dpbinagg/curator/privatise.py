@@ -32,6 +32,7 @@ GRID_BITS = 40
 FACTOR_BITS = 20
 """Factors of products are whole multiples of 2^-FACTOR_BITS."""
 NOISE_BITS = 58
+"""All noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of them."""
 MARGIN = 1.0 + 2.0**-30
 
 
