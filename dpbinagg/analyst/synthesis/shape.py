@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array, Bins, Moments
 
-SWEEPS = 8
+SWEEPS = 2
+"""Sweeps after coordinates were drawn in order. The means and covariances of rows are then
+nearer to those after 40 sweeps than 8 sweeps from a uniform start bring them."""
+
+BLOCK = 4096
+"""Rows that are drawn together: as many as fit into a processor's cache."""
+
 LEAST_VARIANCE = 1e-2
 """Floor of the eigenvalues, in units of a column's variance."""
 
@@ -76,17 +83,28 @@ def _positive(cov: Array) -> Array:
     return positive
 
 
-def truncated_normal(mean: Array, sd: float, low: Array, high: Array, u: Array) -> Array:
-    """Quantiles `u` of normal laws restricted to [low, high], computed in the nearer tail."""
-    a, b = (low - mean) / sd, (high - mean) / sd
-    flip = a + b > 0
-    left = np.where(flip, -b, a)
-    right = np.where(flip, -a, b)
+def between(low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Standard normal values restricted to [low, high].
+
+    A value that falls inside is kept. One that falls outside is drawn again, as a quantile of
+    the restricted law that is computed in the nearer tail.
+    """
+    z = rng.standard_normal(len(low))
+    outside = np.flatnonzero((z < low) | (z > high))
+    if outside.size:
+        z[outside] = _quantiles(low[outside], high[outside], rng.random(outside.size))
+    return z
+
+
+def _quantiles(low: Array, high: Array, u: Array) -> Array:
+    """Quantiles `u` of the standard normal law restricted to [low, high]."""
+    flip = low + high > 0
+    left, right = np.where(flip, -high, low), np.where(flip, -low, high)
     bottom, top = ndtr(left), ndtr(right)
     z = ndtri(bottom + u * (top - bottom))
     # Beyond 38 standard deviations the tail underflows; the law piles up at the nearer edge.
     z = np.where(np.isfinite(z), z, right)
-    return np.clip(mean + sd * np.where(flip, -z, z), low, high)
+    return np.clip(np.where(flip, -z, z), low, high)
 
 
 def gaussian_rows(
@@ -98,36 +116,83 @@ def gaussian_rows(
     rng: np.random.Generator,
     sweeps: int = SWEEPS,
 ) -> Array:
-    """Draw rows from a Gaussian law restricted to a box for each row (Gibbs sampling).
+    """Draw rows from a Gaussian law restricted to a box for each row.
 
-    Coordinate j given the others is normal with variance ``1/P_jj`` and mean
-    ``x_j - (P (x - mean))_j / P_jj``, P the inverse of the covariance, restricted to
-    ``[low_ij, high_ij]``.
+    Coordinates are first drawn one after the other, each given those before it and inside its
+    edges, those with the narrowest edges first: with ``LL'`` the correlation matrix in that
+    order, ``x_k = sum_{i<k} L_ki z_i + L_kk z_k``, z_k restricted. That is the law itself where
+    edges are wide. Elsewhere sweeps of Gibbs sampling correct it: coordinate j given all others
+    is normal with variance ``1/P_jj`` and mean ``x_j - (P x)_j / P_jj``, P the inverse of the
+    correlation matrix, inside its edges.
 
     Parameters
     ----------
     shape : Shape
         Of q coordinates.
     rows : (n, q) array
-        Where to start. Coordinates not in `free` are kept: the law is conditional
-        on them.
+        Only coordinates not in `free` are used, and kept: the law is conditional on them.
     low, high : (n, len(free)) arrays
     free : sequence of f ints
         Coordinates to draw.
     rng : Generator
     """
     unit = np.sqrt(np.diag(shape.cov))
-    precision = np.linalg.inv(shape.cov / np.outer(unit, unit))
-    x = np.asfortranarray((rows - shape.mean) / unit)
+    correlation = shape.cov / np.outer(unit, unit)
+    precision = np.linalg.inv(correlation)
     index = np.asarray(free, dtype=np.intp)
-    least = np.asfortranarray((low - shape.mean[index]) / unit[index])
-    most = np.asfortranarray((high - shape.mean[index]) / unit[index])
-    for _ in range(sweeps):
-        for place, j in enumerate(index):
-            mean = x[:, j] - x @ (precision[:, j] / precision[j, j])
-            sd = float(1.0 / np.sqrt(precision[j, j]))
-            u = rng.random(len(x))
-            x[:, j] = truncated_normal(mean, sd, least[:, place], most[:, place], u)
+    least = (low - shape.mean[index]) / unit[index]
+    most = (high - shape.mean[index]) / unit[index]
+    narrow = np.argsort(np.mean(ndtr(most) - ndtr(least), axis=0), kind="stable")
+    kept = np.setdiff1d(np.arange(len(unit)), index)
+    sequence = np.concatenate([kept, index[narrow]])
+    root = np.linalg.cholesky(correlation[np.ix_(sequence, sequence)])
+    x = (rows - shape.mean) / unit
     drawn = np.array(rows, dtype=np.float64)
-    drawn[:, index] = np.clip(x[:, index] * unit[index] + shape.mean[index], low, high)
+    for start in range(0, len(x), BLOCK):
+        block = slice(start, start + BLOCK)
+        part = np.ascontiguousarray(x[block].T)
+        edges = np.ascontiguousarray(least[block].T), np.ascontiguousarray(most[block].T)
+        _draw_in_order(part, root, *edges, index, narrow, rng)
+        for _ in range(sweeps):
+            _sweep(part, precision, *edges, index, rng)
+        drawn[block, index] = part[index].T * unit[index] + shape.mean[index]
+    drawn[:, index] = np.clip(drawn[:, index], low, high)
     return drawn
+
+
+def _draw_in_order(
+    x: Array,
+    root: Array,
+    low: Array,
+    high: Array,
+    free: NDArray[np.intp],
+    order: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> None:
+    """Draw the coordinates ``free[order]`` of x, (q, n), each given those before it.
+
+    `root` is L for all other coordinates, in their order, followed by these.
+    """
+    kept = np.setdiff1d(np.arange(len(x)), free)
+    first = len(kept)
+    z = np.empty_like(x)
+    z[:first] = np.linalg.solve(root[:first, :first], x[kept])
+    for k, place in enumerate(order, start=first):
+        mean, sd = root[k, :k] @ z[:k], root[k, k]
+        z[k] = between((low[place] - mean) / sd, (high[place] - mean) / sd, rng)
+        x[free[place]] = mean + sd * z[k]
+
+
+def _sweep(
+    x: Array,
+    precision: Array,
+    low: Array,
+    high: Array,
+    free: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> None:
+    """Draw every coordinate in `free` of x, (q, n), given all others."""
+    for place, j in enumerate(free):
+        sd = 1.0 / np.sqrt(precision[j, j])
+        mean = x[j] - (precision[j] / precision[j, j]) @ x
+        x[j] = mean + sd * between((low[place] - mean) / sd, (high[place] - mean) / sd, rng)
