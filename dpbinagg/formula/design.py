@@ -16,7 +16,7 @@ from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, cached_structure
 from dpbinagg.formula.centres import short_centres
-from dpbinagg.formula.factors import CategoricalFactor
+from dpbinagg.formula.factors import CategoricalFactor, NumericLevels
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
@@ -185,6 +185,45 @@ class Design:
         if self.unbounded:
             arrays.missing |= ~np.isfinite(out).all(axis=1)
         out[arrays.missing] = np.nan
+
+    def numeric_levels(self, name: str) -> Array:
+        """Values of a numeric variable that the formula lists as levels, ascending."""
+        listed = [
+            factor.source.values
+            for factor in self._structure.right_factors
+            if isinstance(factor, CategoricalFactor)
+            and isinstance(factor.source, NumericLevels)
+            and factor.source.name == name
+        ]
+        return np.unique(np.array([value for values in listed for value in values], dtype=float))
+
+    def columns_of(
+        self, name: str, values: NDArray[Any]
+    ) -> tuple[NDArray[np.intp], Array, NDArray[np.bool_]]:
+        """The columns that depend on one variable alone, where it takes `values`.
+
+        Returns
+        -------
+        columns : (J,) array
+            Their indices.
+        matrix : (n, J) array
+        defined : (n,) bool array
+            Whether the design is defined there: ``C(x, levels=...)`` may leave values out.
+        """
+        arrays = Arrays({name: values}, self.domain, len(values))
+        computed = Values(arrays)
+        for factor in self._structure.right_factors:
+            if isinstance(factor, CategoricalFactor) and set(factor.variables) == {name}:
+                computed.codes(factor)
+        matrix = np.empty((len(values), len(self.column_names)), order="F")
+        own: list[int] = []
+        with np.errstate(all="ignore"):
+            for subterm in self._structure.subterms:
+                if {v for factor in subterm.factors for v in factor.variables} == {name}:
+                    computed.fill(subterm, matrix)
+                    own.extend(range(subterm.start, subterm.stop))
+        columns = np.array(own, dtype=np.intp)
+        return columns, matrix[:, columns], ~arrays.missing
 
     def response(self, records: Records) -> Array:
         """The response, (n,); NaN where missing."""

@@ -84,6 +84,41 @@ def test_covariates_keep_their_types_and_boxes(res, kind, size):
         assert table.wage.between(0.5, 100).all()
 
 
+@pytest.mark.parametrize(
+    ("formula", "name", "levels"),
+    [
+        ("y ~ x + C(g, levels=['u', 'v'])", "g", ["u", "v"]),
+        ("y ~ x:C(g, levels=['u', 'v'])", "g", ["u", "v"]),
+        ("y ~ C(k, levels=[3, 7, 12]) * x", "k", [3, 7, 12]),
+        ("y ~ x:C(k, levels=[3, 7, 12])", "k", [3, 7, 12]),
+        ("y ~ k + C(k, levels=[3, 7, 12])", "k", [3, 7, 12]),
+        ("y ~ x + C(wide, levels=[3, 7, 1234])", "wide", [3, 7, 1234]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["calibrated", "predictive", "bounded"])
+def test_values_that_the_levels_of_a_formula_leave_out_are_never_drawn(formula, name, levels, kind):
+    rng = np.random.default_rng(0)
+    n = 3000
+    data = pd.DataFrame(
+        {
+            "y": rng.random(n),
+            "x": rng.random(n),
+            "g": rng.choice(["u", "v", "w"], n),
+            "k": rng.choice([3, 5, 7, 12], n),
+            "wide": rng.choice([3, 7, 1234, 4000], n),
+        }
+    )
+    bounds = {"y": (0, 1), "x": (0, 1), "g": ["u", "v", "w"], "k": range(20), "wide": range(5001)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentificationWarning)
+        table = dp_ols(formula, data, mu=5, bounds=bounds, rng=1).synthesize(kind=kind, rng=2)
+    assert table.notna().all(axis=None)
+    share = table[name].value_counts(normalize=True)
+    assert set(share[share > 0].index) == set(levels)
+    # Each level has a third of the complete records, a quarter and more of the rows.
+    assert share[levels].min() > 0.2
+
+
 def test_bounded_bin_means_are_the_released_ones_inside_the_box(res):
     release = res.release
     table = res.synthesize(kind="bounded", bin_id=True, rng=4)

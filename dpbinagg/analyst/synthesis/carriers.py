@@ -4,8 +4,8 @@ Synthetic tables hold raw variables, the release speaks of design columns. A
 variable is *carried* by a column that depends on it alone and increases or
 decreases strictly with it, such as ``x``, ``np.log(x)`` or ``I(x / 10)``. A
 variable with few values (a category, or whole numbers coded as levels) is told of
-by all columns that depend on it alone, its dummies. Everything is found by
-evaluating the design on public points.
+by all columns that depend on it alone, its dummies. What columns are is found by
+evaluating them on public points.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dpbinagg.boxes import Boxes
 from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.formula import Design
 
-POINTS = 48
 GRID = 2049
 FEW_VALUES = 64
 
@@ -67,7 +66,7 @@ class Discrete:
     ----------
     name : str
     values : (L,) array
-        Codes of a category, or whole numbers.
+        Codes of a category, or whole numbers, for which the design is defined.
     columns : (J,) array
         Indices of the columns.
     coding : (L, J) array
@@ -82,7 +81,7 @@ class Discrete:
     def members(self, boxes: Boxes) -> NDArray[np.bool_]:
         """Which values every box holds, (K, L)."""
         if self.name in boxes.members:
-            return boxes.members[self.name]
+            return boxes.members[self.name][:, self.values.astype(np.intp)]
         lower, upper = boxes.lower[self.name], boxes.upper[self.name]
         return np.asarray((self.values >= lower[:, None]) & (self.values <= upper[:, None]))
 
@@ -108,62 +107,40 @@ def public_rows(domain: Domain, n: int, rng: np.random.Generator) -> Rows:
 
 def carriers(design: Design) -> list[Carrier]:
     """A `Continuous` or `Discrete` for every raw variable of the right side."""
-    domain = design.domain.subset(design.variables)
-    if not design.variables:
-        return []
-    rng = np.random.default_rng(0)
-    points = public_rows(domain, POINTS, rng)
-    reference = design.columns(points)
-    other = public_rows(domain, POINTS, rng)
-    found: list[Carrier] = []
-    for name in design.variables:
-        mixed = {**other, name: points[name]}
-        own = _equal(design.columns(mixed), reference)
-        varies = ~_equal(design.columns({**points, name: other[name]}), reference)
-        columns = np.flatnonzero(own & varies)
-        found.append(_carrier(design, domain, name, columns))
-    return found
+    return [_carrier(design, name, design.domain[name]) for name in design.variables]
 
 
-def _equal(left: Array, right: Array) -> NDArray[np.bool_]:
-    return np.asarray(((left == right) | (np.isnan(left) & np.isnan(right))).all(axis=0))
+def _carrier(design: Design, name: str, variable: Numeric | Categorical) -> Carrier:
+    grid = np.union1d(_grid(variable), design.numeric_levels(name))
+    columns, table, defined = design.columns_of(name, grid)
+    values, table = grid[defined], table[defined]
+    varies = (table != table[:1]).any(axis=0)
+    columns, table = columns[varies], table[:, varies]
+    if isinstance(variable, Categorical) or not defined.all():
+        return Discrete(name, values, columns, table)
+    carrying = _carrying(table, values)
+    if carrying is not None:
+        same = bool((table[:, carrying] == values).all())
+        return Continuous(name, int(columns[carrying]), values, table[:, carrying], same)
+    if variable.integer and len(values) <= FEW_VALUES and columns.size:
+        return Discrete(name, values, columns, table)
+    return Continuous(name, None, values, values, True)
 
 
-def _carrier(design: Design, domain: Domain, name: str, columns: NDArray[np.intp]) -> Carrier:
-    variable = domain[name]
-    if isinstance(variable, Categorical):
-        values = np.arange(len(variable.levels), dtype=np.float64)
-        return Discrete(name, values, columns, _at(design, domain, name, values)[:, columns])
-    grid = _grid(variable)
-    table = _at(design, domain, name, grid)[:, columns]
+def _carrying(table: Array, grid: Array) -> int | None:
+    """A column that is the variable itself, else one that moves strictly with it."""
     for j in np.argsort(~(table == grid[:, None]).all(axis=0), kind="stable"):
         steps = np.diff(table[:, j])
         if (steps > 0).all() or (steps < 0).all():
-            same = bool((table[:, j] == grid).all())
-            return Continuous(name, int(columns[j]), grid, table[:, j], same)
-    span = variable.upper - variable.lower + 1
-    if variable.integer and span <= FEW_VALUES and columns.size:
-        usable = np.isfinite(table).all(axis=1)
-        return Discrete(name, grid[usable], columns, table[usable])
-    return Continuous(name, None, grid, grid, True)
+            return int(j)
+    return None
 
 
-def _grid(variable: Numeric) -> Array:
+def _grid(variable: Numeric | Categorical) -> Array:
+    if isinstance(variable, Categorical):
+        return np.arange(len(variable.levels), dtype=np.float64)
     span = variable.upper - variable.lower + 1
     if variable.integer and span <= GRID:
         return variable.lower + np.arange(span)
     grid = np.linspace(variable.lower, variable.upper, GRID)
     return np.unique(np.rint(grid)) if variable.integer else grid
-
-
-def _at(design: Design, domain: Domain, name: str, values: Array) -> Array:
-    """The design columns where one variable takes `values`, the others fixed."""
-    records: Rows = {}
-    for other, variable in domain.items():
-        if isinstance(variable, Categorical):
-            records[other] = np.zeros(len(values), dtype=np.int64)
-        else:
-            records[other] = np.full(len(values), variable.lower)
-    is_code = isinstance(domain[name], Categorical)
-    records[name] = values.astype(np.int64) if is_code else values
-    return design.columns(records)
