@@ -9,7 +9,7 @@ from scipy import stats
 from dpbinagg import Domain
 from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
 from dpbinagg.analyst.synthesis.carriers import Continuous, Discrete, carriers
-from dpbinagg.analyst.synthesis.response import calibrated_response
+from dpbinagg.analyst.synthesis.response import beyond, calibrated_response
 from dpbinagg.analyst.synthesis.shape import Shape, between, gaussian_rows
 from dpbinagg.analyst.synthesis.surface import residual_surface
 from dpbinagg.formula import build_design
@@ -144,6 +144,15 @@ def test_gaussian_rows_condition_on_what_is_fixed():
     assert (drawn[:, 1] == 1.5).all()
     assert drawn[:, 0].mean() == pytest.approx(1.2, abs=0.04)
     assert drawn[:, 0].std() == pytest.approx(0.6, abs=0.03)
+
+
+def test_what_is_beyond_a_regression_is_orthogonal_to_it_also_when_columns_are_dependent():
+    rng = np.random.default_rng(6)
+    z = np.column_stack([np.ones(500), rng.normal(1e4, 1, 500), np.zeros(500), np.full(500, 3.0)])
+    rest = beyond(z, z @ [1.0, 0.1, 5.0, 2.0] + rng.normal(0, 1, 500))
+    fit, *_ = np.linalg.lstsq(z, rest, rcond=None)
+    np.testing.assert_allclose(z @ fit, 0.0, atol=1e-6)
+    assert np.var(rest) == pytest.approx(1.0, abs=0.2)
 
 
 def test_calibrated_responses_have_the_coefficients_and_the_variance():

@@ -25,6 +25,7 @@ from dpbinagg.analyst.synthesis.binagg import binagg_rows
 from dpbinagg.analyst.synthesis.carriers import Rows, public_rows
 from dpbinagg.analyst.synthesis.copies import draw_params
 from dpbinagg.analyst.synthesis.response import (
+    beyond,
     bounded_response,
     calibrated_response,
     errors,
@@ -175,15 +176,14 @@ class _Maker:
         bins = self.spreader.bins
         if bins is None:
             return np.zeros(len(bin_of))
-        released = self._columns(self.release.design, rows, len(bin_of))
+        released = columns
+        if self.model is not self.release.design:
+            released = self._columns(self.release.design, rows, len(bin_of))
         means = self.spreader.mean_columns(released, bin_of)
         values, noise = mean_residuals(bins, self.released_params, self.estimate.scale, *means)
         surface = residual_surface(values, noise, self.spreader.centres())
         misfit = surface.at(self.spreader.positions(rows, len(bin_of)), bin_of)
-        if not misfit.any():
-            return misfit
-        basis, _ = orthonormal_basis(columns)
-        return np.asarray(misfit - basis @ (basis.T @ misfit))
+        return beyond(columns, misfit) if misfit.any() else misfit
 
     def _full_rank(
         self, rows: Rows, bin_of: NDArray[np.int64], rng: np.random.Generator
