@@ -32,6 +32,8 @@ assert LONGEST_RUN <= 2 ** (53 - 2 * FACTOR_BITS)
 VECTOR_PRODUCT, MATRIX_PRODUCT = 2**13, 2**18
 """Multiplications of one product. Larger ones BLAS hands to threads of its own, which afterwards
 spin for a while on cores that we need."""
+TILE = 36
+"""Rows of a tile: with 82 rows, products of tiles take half the time of one of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +225,20 @@ def whole_product(one: Floats, other: Floats) -> Integers:
     total = np.matmul(runs, other_runs.transpose(0, 2, 1)).astype(np.int64).sum(axis=0)
     total += (rest @ other_rest.T).astype(np.int64)
     return np.asarray(total.reshape(one.shape[:-1] + other.shape[:-1]))
+
+
+def whole_square(f: Floats) -> Integers:
+    """``f @ f.T`` of whole factors, summed over records without error.
+
+    With many rows the runs of one product would be short, and what they are summed from large:
+    rows are taken in tiles, and the product of two tiles serves on both sides of the diagonal.
+    """
+    tiles = [slice(start, start + TILE) for start in range(0, len(f), TILE)]
+    if len(tiles) == 1:
+        return whole_product(f, f)
+    square = np.empty((len(f), len(f)), dtype=np.int64)
+    for i, one in enumerate(tiles):
+        for other in tiles[i:]:
+            square[one, other] = whole_product(f[one], f[other])
+            square[other, one] = square[one, other].T
+    return square

@@ -18,6 +18,7 @@ from dpbinagg.curator.aggregates import (
     Factors,
     put_combinations,
     whole_product,
+    whole_square,
     with_constant,
 )
 from dpbinagg.curator.blocks import BLOCK, CHUNK, map_blocks
@@ -149,9 +150,9 @@ def sums_over(
         part = score_factors(f, scaling, request, room)
         sums[0] += whole_product(part.direction, part.residual)
         if weights.hessian:
-            sums[1] += whole_product(part.direction, part.direction)
+            sums[1] += whole_square(part.direction)
         if weights.spread:
-            sums[2] += whole_product(part.spread, part.spread)
+            sums[2] += whole_square(part.spread)
         if weights.inside:
             sums[3] += part.inside.astype(np.int64).sum()
         if weights.tails:

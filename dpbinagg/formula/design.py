@@ -219,7 +219,7 @@ class Design:
         own: list[int] = []
         with np.errstate(all="ignore"):
             for subterm in self._structure.subterms:
-                if {v for factor in subterm.factors for v in factor.variables} == {name}:
+                if subterm.variables == {name}:
                     computed.fill(subterm, matrix)
                     own.extend(range(subterm.start, subterm.stop))
         columns = np.array(own, dtype=np.intp)

@@ -47,6 +47,11 @@ class Subterm:
         )
 
     @cached_property
+    def variables(self) -> frozenset[str]:
+        """Names of the raw variables."""
+        return frozenset(name for factor in self.factors for name in factor.variables)
+
+    @cached_property
     def choices(self) -> tuple[tuple[int, ...], ...]:
         """For each column, the column of each factor; the first factor's moves fastest."""
         backwards = product(*(range(width) for width in reversed(self.widths)))

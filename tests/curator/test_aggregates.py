@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from whole_factors import factors
 
-from dpbinagg.curator.aggregates import Accumulator, PackedFactors, put_contributions
+from dpbinagg.curator.aggregates import (
+    Accumulator,
+    PackedFactors,
+    put_contributions,
+    whole_square,
+)
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
 from dpbinagg.scaling import BinScaling, ColumnScaling
 
@@ -59,3 +64,15 @@ def test_packed_factors_are_the_same_numbers(values: list[int]) -> None:
     part = np.empty(whole.shape)
     part[:] = packed
     assert np.array_equal(part, whole)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 36, 37, 80])
+@pytest.mark.parametrize("records", [1, 63, 5000])
+def test_squares_of_factors_are_exact(rows: int, records: int) -> None:
+    """Also where all factors are as large as they can be and odd."""
+    rng = np.random.default_rng(rows)
+    largest = 2**FACTOR_BITS - 1
+    for low in (-largest, largest):
+        f = rng.integers(low, largest, (rows, records), endpoint=True)
+        exact = f.astype(object) @ f.T.astype(object)
+        assert (whole_square(f.astype(np.float64)) == exact).all()

@@ -113,9 +113,8 @@ def test_gaussian_rows_in_narrow_boxes_have_their_law():
     low, high = np.array([0.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.3])
     plain = rng.multivariate_normal(shape.mean, cov, 400_000)
     accepted = plain[((plain >= low) & (plain <= high)).all(axis=1)]
-    n = 8_000
-    edges = np.tile(low, (n, 1)), np.tile(high, (n, 1))
-    rows = gaussian_rows(shape, np.tile(low, (n, 1)), *edges, range(3), rng)
+    edges, one_bin = (low[:, None], high[:, None]), np.zeros(8_000, dtype=np.int64)
+    rows = gaussian_rows(shape, np.zeros((0, 8_000)), *edges, one_bin, rng).T
     # At most 1/2 wide: standard errors of means are below .007, of covariances below .003.
     np.testing.assert_allclose(rows.mean(axis=0), accepted.mean(axis=0), atol=0.025)
     np.testing.assert_allclose(np.cov(rows.T), np.cov(accepted.T), atol=0.01)
@@ -126,10 +125,9 @@ def test_gaussian_rows_in_narrow_boxes_have_their_law():
 def test_gaussian_rows_have_mean_and_covariance_when_boxes_are_wide():
     cov = np.array([[1.0, 0.7, 0.3], [0.7, 4.0, 0.0], [0.3, 0.0, 0.5]])
     shape = Shape(np.array([1.0, -2.0, 0.0]), cov)
-    n = 20_000
-    start = np.tile(shape.mean, (n, 1))
-    wide = np.full((n, 3), 50.0)
-    rows = gaussian_rows(shape, start, -wide, wide, range(3), np.random.default_rng(1))
+    wide, bins = np.full((3, 2), 50.0), np.arange(20_000) % 2
+    none = np.zeros((0, 20_000))
+    rows = gaussian_rows(shape, none, -wide, wide, bins, np.random.default_rng(1)).T
     # Standard errors are at most .03 for the variances and .015 for the means.
     np.testing.assert_allclose(rows.mean(axis=0), shape.mean, atol=0.06)
     np.testing.assert_allclose(np.cov(rows.T), cov, atol=0.15)
@@ -137,13 +135,15 @@ def test_gaussian_rows_have_mean_and_covariance_when_boxes_are_wide():
 
 def test_gaussian_rows_condition_on_what_is_fixed():
     cov = np.array([[1.0, 0.8], [0.8, 1.0]])
-    n = 4000
-    rows = np.column_stack([np.zeros(n), np.full(n, 1.5)])
-    wide = np.full((n, 1), 50.0)
-    drawn = gaussian_rows(Shape(np.zeros(2), cov), rows, -wide, wide, [0], np.random.default_rng(2))
-    assert (drawn[:, 1] == 1.5).all()
-    assert drawn[:, 0].mean() == pytest.approx(1.2, abs=0.04)
-    assert drawn[:, 0].std() == pytest.approx(0.6, abs=0.03)
+    kept, bins, wide = (
+        np.full((1, 4000), 1.5),
+        np.zeros(4000, dtype=np.int64),
+        np.full((1, 1), 50.0),
+    )
+    rng = np.random.default_rng(2)
+    (drawn,) = gaussian_rows(Shape(np.zeros(2), cov), kept, -wide, wide, bins, rng)
+    assert drawn.mean() == pytest.approx(1.2, abs=0.04)
+    assert drawn.std() == pytest.approx(0.6, abs=0.03)
 
 
 def test_what_is_beyond_a_regression_is_orthogonal_to_it_also_when_columns_are_dependent():

@@ -195,21 +195,21 @@ class Spreader:
         rng: np.random.Generator,
     ) -> list[Array]:
         """The columns that carry numeric variables, drawn together given the categories."""
-        n = len(bin_of)
         edges = [self._edges(carrier) for carrier in numeric]
-        start = [low[bin_of] + (high - low)[bin_of] * rng.random(n) for low, high in edges]
-        drawn = [i for i, carrier in enumerate(numeric) if carrier.column is not None]
-        if self.shape is None or not drawn:
-            return start
-        index = [int(numeric[i].column or 0) for i in drawn] + list(fixed)
-        x = np.column_stack([*(start[i] for i in drawn), *fixed.values()])
-        low = np.column_stack([edges[i][0][bin_of] for i in drawn])
-        high = np.column_stack([edges[i][1][bin_of] for i in drawn])
-        shape = self.shape.select(index)
-        x = gaussian_rows(shape, x, low, high, range(len(drawn)), rng)
-        for place, i in enumerate(drawn):
-            start[i] = x[:, place]
-        return start
+        carried = {
+            i: carrier.column for i, carrier in enumerate(numeric) if carrier.column is not None
+        }
+        latent: dict[int, Array] = {}
+        if self.shape is not None and carried:
+            shape = self.shape.select([*carried.values(), *fixed])
+            low, high = (np.array([edges[i][side] for i in carried]) for side in (0, 1))
+            kept = np.array(list(fixed.values())).reshape(len(fixed), len(bin_of))
+            rows = gaussian_rows(shape, kept, low, high, bin_of, rng)
+            latent = dict(zip(carried, rows, strict=True))
+        return [
+            latent[i] if i in latent else _uniform(low, high, bin_of, rng)
+            for i, (low, high) in enumerate(edges)
+        ]
 
     def _edges(self, carrier: Continuous) -> tuple[Array, Array]:
         """Bounds of the column that carries a variable, (K,) each."""
@@ -261,6 +261,11 @@ class Spreader:
             inside = np.abs(released - centre) <= self.bins.half_width[:, j]
             weight = np.where(inside & (self.bins.half_width[:, j] > 0), 1.0, weight)
         return np.asarray(model + weight * (released - model))
+
+
+def _uniform(low: Array, high: Array, bins: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Values spread evenly over the box of each row."""
+    return np.asarray(low[bins] + (high - low)[bins] * rng.random(len(bins)))
 
 
 def _update(prior: Array, coding: Array, mean: Array, noise: Array) -> Array:

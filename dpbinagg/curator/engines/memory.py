@@ -136,7 +136,7 @@ class MemoryEngine:
             stop = block.start
             for f, z, y, bins in self._chunks(block, design, scaling, binning and binning[0]):
                 n = len(y)
-                moments += aggregates.whole_product(f, f)
+                moments += aggregates.whole_square(f)
                 if factors is not None:
                     factors[:, stop : stop + n] = f[1:]
                 if binning:
