@@ -108,7 +108,7 @@ class Release:
     @cached_property
     def bin_scaling(self) -> BinScaling:
         """Public centres and half-widths of the columns in every bin."""
-        return bin_scaling(self.design, self.partition.boxes, self.calibration)
+        return bin_scaling(self.design, self.partition, self.calibration)
 
     @property
     def column_scaling(self) -> ColumnScaling:

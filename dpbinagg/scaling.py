@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.boxes import Boxes
 from dpbinagg.formula import Design
+from dpbinagg.partition import Partition
 
 Floats = NDArray[np.float64]
 NARROW = 2.0**-40
@@ -74,14 +75,16 @@ class BinScaling:
         return inverse
 
 
-def bin_scaling(design: Design, boxes: Boxes, calibration: str) -> BinScaling:
-    """Scaling of the sums in `boxes`.
+@lru_cache(maxsize=4)
+def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinScaling:
+    """Scaling of the sums in the bins of a partition.
 
     Joint calibration divides by ``h_kj r_k`` with ``r_k^2`` the supremum over
     the box of ``sum_j ((z_j - m_kj)/h_kj)^2``, so that all columns together
     have norm at most 1. The published calibration divides the uncentred
     column by ``Delta_kj = max(|L_kj|, |U_kj|)``, each column by itself.
     """
+    boxes = partition.boxes
     low_y, high_y = design.response_bounds()
     if calibration == "paper":
         lower, upper = design.column_bounds(boxes)

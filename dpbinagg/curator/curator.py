@@ -33,7 +33,7 @@ from dpbinagg.partition import Partition
 from dpbinagg.paths import Paths
 from dpbinagg.privacy import Mechanism
 from dpbinagg.rounds import WEIGHT_UNITS, NoisyScores, ScoreRequest, pair_weight
-from dpbinagg.scaling import BinScaling, bin_scaling, column_scaling, moment_sensitivity
+from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
 
 Floats = NDArray[np.float64]
 GRID = 2.0**-GRID_BITS
@@ -66,7 +66,6 @@ class Curator:
         self._noise: Noise = noise_source(rng)
         self._engine: Engine = open_engine(data, design, missing)
         self._mechanisms: list[Mechanism] = []
-        self._scaled: tuple[tuple[Design, Partition, str], BinScaling] | None = None
         self._later = 0
 
     def __reduce__(self) -> Any:
@@ -182,20 +181,11 @@ class Curator:
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         return privtree(paths, self._engine.code_counts(paths), mu, self._noise, theta)
 
-    def _bin_scaling(self, design: Design, partition: Partition, calibration: str) -> BinScaling:
-        """Public: a function of the design and the partition."""
-        asked = design, partition, calibration
-        if self._scaled is None or any(
-            one is not two for one, two in zip(self._scaled[0], asked, strict=True)
-        ):
-            self._scaled = asked, bin_scaling(design, partition.boxes, calibration)
-        return self._scaled[1]
-
     def expect_bins(
         self, design: Design, partition: Partition, calibration: str, before: int
     ) -> None:
         """Say that `bins` will be asked for, and before them so many other sums."""
-        scaling = self._bin_scaling(design, partition, calibration)
+        scaling = bin_scaling(design, partition, calibration)
         self._engine.expect_bins(design, partition, scaling)
         self.expect(2 * partition.n_bins + int(np.count_nonzero(scaling.unit > 0.0)))
         self._begin(before)
@@ -212,7 +202,7 @@ class Curator:
         published calibration divides by ``mu`` as if `sensitivity_x` were 1
         and is ``sensitivity_x * mu``-GDP.
         """
-        scaling = self._bin_scaling(design, partition, calibration)
+        scaling = bin_scaling(design, partition, calibration)
         self.expect(0)
         count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
         one = float(2**GRID_BITS)

@@ -83,7 +83,7 @@ def test_whole_numbers_that_64_bits_do_not_hold(spark: Any) -> None:
 def sums_of(table: Any, design: Any) -> Any:
     engine = open_engine(table, design, "drop")
     partition = Partition.grid(design.domain.subset(design.variables), 2)
-    scaling = bin_scaling(design, partition.boxes, "joint")
+    scaling = bin_scaling(design, partition, "joint")
     moments = engine.moment_sums(design, column_scaling(design))
     return engine.total(), engine.bin_sums(design, partition, scaling), moments
 

@@ -69,14 +69,14 @@ def aggregates_of(data: Any, engine_type: Any = None, formula: str = FORMULA) ->
     found["tree"] = tree.to_dict()
     grid = Partition.grid(design.domain.subset(design.variables), 2)
     columns = column_scaling(design)
-    scaling = bin_scaling(design, tree.boxes, "joint")
+    scaling = bin_scaling(design, tree, "joint")
     engine.expect_bins(design, tree, scaling)
     found["moments"] = engine.moment_sums(design, columns)
     scores = engine.score_sums(design, columns, request_for(columns.size))
     found["scores"] = [getattr(scores, name) for name in scores.__slots__]
     found["bins of the tree"] = engine.bin_sums(design, tree, scaling)
     # Bins that were not announced.
-    scaling = bin_scaling(design, grid.boxes, "joint")
+    scaling = bin_scaling(design, grid, "joint")
     found["bins of the grid"] = engine.bin_sums(design, grid, scaling)
     return found
 

@@ -135,7 +135,7 @@ def test_a_whole_number_that_no_double_equals(missing: str) -> None:
     plain = {"x": [1, 2, 9], "h": [1, 2, 1], "y": [3, 4, 9]}
     large = {**plain, "x": [1, 2, 2**53 + 1], "y": [3, 4, 2**63 - 1]}
     partition = Partition.grid(domain.subset(design.variables), 2)
-    scaling = bin_scaling(design, partition.boxes, "joint")
+    scaling = bin_scaling(design, partition, "joint")
 
     def sums(table: Any) -> Any:
         return open_engine(table, design, missing).bin_sums(design, partition, scaling)

@@ -72,12 +72,12 @@ def _step(
 ) -> Array:
     """Move at most ``|missing_k|`` rows of bin k by one, the readiest first."""
     sign = np.sign(missing)[bins]
-    room = np.where(sign > 0, whole < highs, whole > lows) & (sign != 0)
-    ready = np.where(room, sign * (latent - whole), -np.inf)
-    order = np.lexsort((-ready, bins))
+    rows = np.flatnonzero(np.where(sign > 0, whole < highs, whole > lows) & (sign != 0))
+    ready = (sign * (latent - whole))[rows]
+    order = rows[np.lexsort((-ready, bins[rows]))]
     start = np.searchsorted(bins[order], np.arange(len(missing)))
     rank = np.arange(len(order)) - start[bins[order]]
-    moves = (rank < np.abs(missing)[bins[order]]) & room[order]
+    moves = order[rank < np.abs(missing)[bins[order]]]
     moved = whole.copy()
-    moved[order[moves]] += sign[order[moves]]
+    moved[moves] += sign[moves]
     return moved

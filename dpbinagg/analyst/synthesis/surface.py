@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from scipy.linalg import solve_triangular
 
 from dpbinagg.analyst.types import Array, Bins
 
+Matrix = NDArray[np.floating[Any]]
 WIDTHS = (0.25, 0.6, 1.4)
 """Widths of the kernel that are tried, in root mean square distances between bins."""
 
@@ -45,8 +47,10 @@ class Surface:
         values = self.own * self.weights[bin_of]
         if self.smooth:
             used = np.flatnonzero(self.weights)
-            kernel = _kernel(points, self.points[used], self.width)
-            values = values + self.smooth * kernel @ self.weights[used]
+            # Single precision: rows are many, and noise is larger by far.
+            near, far = (part.astype(np.float32) for part in (points, self.points[used]))
+            kernel = _kernel(near, far, self.width)
+            values = values + self.smooth * (kernel @ self.weights[used].astype(np.float32))
         return np.asarray(values)
 
 
@@ -98,9 +102,9 @@ def residual_surface(values: Array, noise: Array, points: Array) -> Surface:
     r = values[used]
     variance = np.maximum(noise[used], 1e-9 * max(float(np.max(noise[used])), 1e-300))
     size = float(np.sum(r**2 / variance) / np.sum(1.0 / variance))
-    spread = float(np.sqrt(max(2.0 * points[used].var(axis=0).sum(), 1e-300)))
+    spread = float(np.sqrt(2.0 * points[used].var(axis=0).sum())) or 1.0
     for width in WIDTHS:
-        kernel = _kernel(points[used], points[used], width * spread)
+        kernel = np.asarray(_kernel(points[used], points[used], width * spread), dtype=np.float64)
         for smooth, own in product((0.0, *SHARES), repeat=2):
             if smooth == 0.0 and width != WIDTHS[0]:
                 continue
@@ -114,10 +118,13 @@ def residual_surface(values: Array, noise: Array, points: Array) -> Surface:
     return found
 
 
-def _kernel(left: Array, right: Array, width: float) -> Array:
+def _kernel(left: Matrix, right: Matrix, width: float) -> Matrix:
     """``exp(-|u - v|^2 / (2 width^2))``."""
-    square = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1) - 2.0 * left @ right.T
-    return np.asarray(np.exp(-np.maximum(square, 0.0) / (2.0 * width**2)))
+    exponent = left @ right.T
+    exponent -= np.sum(left**2, axis=1)[:, None] / 2
+    exponent -= np.sum(right**2, axis=1) / 2
+    exponent *= 1.0 / width**2
+    return np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
 
 
 def _likelihood(cov: Array, values: Array) -> tuple[float, Array, Array]:
