@@ -116,12 +116,8 @@ class Spreader:
         ``1 / (1/prior + 1/noise)``, (K, p) each.
         """
         assert self.bins is not None
-        size = np.bincount(bin_of, minlength=len(self.boxes))
-        order = np.argsort(bin_of, kind="stable")
-        filled = np.flatnonzero(size)
-        start = np.concatenate([[0], np.cumsum(size[filled])[:-1]])
-        means = np.full(self.bins.sum_x.shape, np.nan)
-        means[filled] = np.add.reduceat(columns[order], start, axis=0) / size[filled, None]
+        n_bins = len(self.boxes)
+        means = np.column_stack([bin_means(column, bin_of, n_bins) for column in columns.T])
         prior = (PRIOR_SHARE * self.bins.half_width) ** 2
         noise = (self.bins.sd_x / np.maximum(self.bins.counts, 1.0)[:, None]) ** 2
         total = np.where(prior + noise > 0, prior + noise, 1.0)
