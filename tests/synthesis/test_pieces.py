@@ -75,6 +75,19 @@ def test_matched_means_are_met_inside_the_box(rows, target):
             assert found[k] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.parametrize("target", [0.3, 0.5, 0.7])
+def test_matched_rows_fill_their_box(target):
+    """A box from which rows had withdrawn would show as a dip at its edge in every histogram."""
+    values = np.random.default_rng(7).random(2000)
+    bins = np.zeros(2000, dtype=np.int64)
+    low, high = np.zeros(1), np.ones(1)
+    moved = match_means(values, bins, np.array([target]), low, high)
+    assert moved.mean() == pytest.approx(target, abs=1e-9)
+    assert moved.min() < 0.02
+    assert moved.max() > 0.98
+    np.testing.assert_array_equal(np.argsort(moved), np.argsort(values))
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.floats(-0.5, 7.5)), min_size=1, max_size=60),
     st.lists(st.floats(-1, 8), min_size=5, max_size=5),

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.types import Array
 
 Bin = NDArray[np.int64]
+STEPS = 2
+LONGEST_STEP = 2.0
+"""Of Newton's method on the mean of a bin, in logarithms of the odds."""
 
 
 def bin_means(values: Array, bins: Bin, n_bins: int) -> Array:
@@ -19,11 +22,14 @@ def bin_means(values: Array, bins: Bin, n_bins: int) -> Array:
 
 
 def match_means(values: Array, bins: Bin, target: Array, low: Array, high: Array) -> Array:
-    """Contract rows towards an edge of their box so that bin means become `target`.
+    """Move rows inside their box so that bin means become `target`; they stay in order.
 
-    With m the mean of a bin and t its target inside [low, high], a row moves to
+    Rows are first spread anew over the whole box: with ``u = (x - low)/(high - low)`` the odds
+    ``u/(1 - u)`` of a bin's rows are multiplied by one number, found by steps of Newton's
+    method on the mean of u. What is still missing is made up by contracting rows towards an
+    edge, which is exact: with m the mean of a bin and t its target, a row moves to
     ``high - (high - x)(high - t)/(high - m)`` if t > m, else to
-    ``low + (x - low)(t - low)/(m - low)``. Rows stay in their box and in order.
+    ``low + (x - low)(t - low)/(m - low)``.
 
     Parameters
     ----------
@@ -34,8 +40,31 @@ def match_means(values: Array, bins: Bin, target: Array, low: Array, high: Array
     """
     mean = bin_means(values, bins, len(target))
     goal = np.where(np.isfinite(target), np.clip(target, low, high), mean)
-    up = goal > mean
-    edge = np.where(up, high, low)
+    return _contract(_spread(values, bins, goal, low, high), bins, goal, low, high)
+
+
+def _spread(values: Array, bins: Bin, goal: Array, low: Array, high: Array) -> Array:
+    """Multiply the odds of a bin's rows until their mean is near `goal`.
+
+    With odds multiplied by a, u becomes ``a u / (1 - u + a u)``, and the derivative of its mean
+    with respect to log a is the mean of ``u (1 - u)``.
+    """
+    width = np.where(high > low, high - low, 1.0)
+    wanted = (goal - low) / width
+    u = (values - low[bins]) / width[bins]
+    for _ in range(STEPS):
+        size, slope = bin_means(u, bins, len(goal)), bin_means(u * (1.0 - u), bins, len(goal))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            step = np.clip((wanted - size) / slope, -LONGEST_STEP, LONGEST_STEP)
+        odds = np.exp(np.where(np.isfinite(step), step, 0.0))[bins]
+        u = odds * u / (1.0 + (odds - 1.0) * u)
+    return np.asarray(low[bins] + width[bins] * u)
+
+
+def _contract(values: Array, bins: Bin, goal: Array, low: Array, high: Array) -> Array:
+    """Move rows towards an edge of their box until bin means are `goal`."""
+    mean = bin_means(values, bins, len(goal))
+    edge = np.where(goal > mean, high, low)
     with np.errstate(invalid="ignore", divide="ignore"):
         factor = (edge - goal) / (edge - mean)
     factor = np.where(np.isfinite(factor), factor, 1.0)[bins]
