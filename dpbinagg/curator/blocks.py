@@ -23,6 +23,9 @@ are slower than one)."""
 BLOCK = 2**18
 """Rows of one task. Up to here a table is worked on by the thread that asks: another one would
 wait for Python's lock longer than it helps, while noise can be drawn without that lock."""
+CACHED = 2**17
+"""Numbers of one step on many columns, which stay in a core's own cache: with 28 columns a round of
+scores takes half as long as in steps of `CHUNK` rows."""
 LONG_CHUNK = 2**16
 """Rows of one step where memory is no concern: a table that is read in batches is
 larger than its temporaries, and longer steps leave Python's lock free more of the time."""
@@ -35,6 +38,16 @@ def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
     pieces = -(-n // size)
     step = -(-n // pieces) if n else size
     return (slice(low, min(low + step, stop)) for low in range(start, stop, step))
+
+
+def step_rows(n: int, columns: int) -> int:
+    """Rows of one step on so many columns of n records, at most `CHUNK`.
+
+    Shorter than `CHUNK` only where one thread works, which waits for no other.
+    """
+    if n > BLOCK:
+        return CHUNK
+    return min(CHUNK, max(CHUNK // 4, 1 << (CACHED // columns).bit_length() - 1))
 
 
 @cache

@@ -21,7 +21,7 @@ from dpbinagg.curator.aggregates import (
     whole_square,
     with_constant,
 )
-from dpbinagg.curator.blocks import BLOCK, CHUNK, map_blocks
+from dpbinagg.curator.blocks import BLOCK, map_blocks, step_rows
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.rounds import ScoreRequest
 from dpbinagg.scaling import ColumnScaling
@@ -163,7 +163,7 @@ def sums_over(
 
 
 def score_parts(
-    factors: Factors, scaling: ColumnScaling, request: ScoreRequest, chunk: int = CHUNK
+    factors: Factors, scaling: ColumnScaling, request: ScoreRequest, chunk: int
 ) -> Iterator[list[Integers]]:
     """Sums of all groups of a round, of one block of records after another.
 
@@ -185,7 +185,8 @@ def score_parts(
 def score_sums(factors: Factors, scaling: ColumnScaling, request: ScoreRequest) -> ScoreSums:
     """Sums of all groups of a round over the records."""
     totals = [Accumulator(shape) for shape in score_shapes(request)]
-    for sums in score_parts(factors, scaling, request):
+    chunk = step_rows(factors.shape[1], len(factors))
+    for sums in score_parts(factors, scaling, request, chunk):
         for total, part in zip(totals, sums, strict=True):
             total.add(part, BLOCK)
     return ScoreSums(*(total.total() for total in totals))

@@ -15,10 +15,16 @@ LONGEST_STEP = 2.0
 
 def bin_means(values: Array, bins: Bin, n_bins: int) -> Array:
     """Mean of the rows of every bin, NaN for a bin without rows."""
-    size = np.bincount(bins, minlength=n_bins)
-    total = np.bincount(bins, weights=values, minlength=n_bins)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / size)
+    if (bins[1:] < bins[:-1]).any():
+        order = np.argsort(bins, kind="stable")
+        values, bins = values[order], bins[order]
+    edges = np.searchsorted(bins, np.arange(n_bins + 1))
+    size = np.diff(edges)
+    filled = np.flatnonzero(size)
+    means = np.full(n_bins, np.nan)
+    if filled.size:
+        means[filled] = np.add.reduceat(values, edges[filled]) / size[filled]
+    return means
 
 
 def match_means(values: Array, bins: Bin, target: Array, low: Array, high: Array) -> Array:
