@@ -16,7 +16,7 @@ from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, cached_structure
 from dpbinagg.formula.centres import short_centres
-from dpbinagg.formula.factors import CategoricalFactor, NumericLevels
+from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLevels
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
@@ -185,6 +185,15 @@ class Design:
         if self.unbounded:
             arrays.missing |= ~np.isfinite(out).all(axis=1)
         out[arrays.missing] = np.nan
+
+    def plain_column(self, name: str) -> int | None:
+        """Index of the column that is a numeric variable itself, None without one."""
+        for subterm in self._structure.subterms:
+            if subterm.variables == {name} and len(subterm.factors) == 1:
+                factor = subterm.factors[0]
+                if isinstance(factor, NumericFactor) and factor.is_variable:
+                    return subterm.start
+        return None
 
     def numeric_levels(self, name: str) -> Array:
         """Values of a numeric variable that the formula lists as levels, ascending."""

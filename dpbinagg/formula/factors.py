@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula.arrays import Arrays
-from dpbinagg.formula.expression import Expression, evaluate, variables
+from dpbinagg.formula.expression import Expression, Variable, evaluate, variables
 from dpbinagg.formula.interval_operations import Interval
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, requirements
@@ -47,6 +47,11 @@ class NumericFactor:
     def variables(self) -> tuple[str, ...]:
         """Names of the raw variables."""
         return variables(self.expression)
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether the factor is a raw variable itself."""
+        return self.basis is None and isinstance(self.expression, Variable)
 
     def requirements(self) -> Iterator[Requirement]:
         """What variables must obey for the factor to be defined."""

@@ -111,7 +111,12 @@ def carriers(design: Design) -> list[Carrier]:
 
 
 def _carrier(design: Design, name: str, variable: Numeric | Categorical) -> Carrier:
-    grid = np.union1d(_grid(variable), design.numeric_levels(name))
+    levels = design.numeric_levels(name)
+    plain = design.plain_column(name)
+    if plain is not None and isinstance(variable, Numeric) and not levels.size:
+        ends = np.array([variable.lower, variable.upper])
+        return Continuous(name, plain, ends, ends, True)
+    grid = np.union1d(_grid(variable), levels)
     columns, table, defined = design.columns_of(name, grid)
     values, table = grid[defined], table[defined]
     varies = (table != table[:1]).any(axis=0)
