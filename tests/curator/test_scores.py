@@ -10,6 +10,7 @@ from whole_factors import factors
 
 from dpbinagg.curator import scores
 from dpbinagg.curator.aggregates import with_constant
+from dpbinagg.curator.blocks import BLOCK, CHUNK, step_rows
 from dpbinagg.rounds import GroupWeights, ScoreRequest, on_grid
 from dpbinagg.scaling import ColumnScaling
 
@@ -106,6 +107,29 @@ def test_the_order_of_records_does_not_show():
     shuffled = scores.score_sums(f[:, rng.permutation(n)], scaling, request)
     for name in ("score", "hessian", "spread", "inside", "tails", "norms"):
         assert (getattr(whole, name) == getattr(shuffled, name)).all(), name
+
+
+def test_the_steps_do_not_show():
+    rng = np.random.default_rng(3)
+    n, p = 5000, 40
+    scaling = make_scaling(p)
+    request = make_request(p, p + 2, rng)
+    f = factors(np.c_[np.ones(n), rng.random((n, p))], rng.normal(0, 0.5, n), scaling)
+
+    def sums(chunk):
+        return list(scores.score_parts(f, scaling, request, chunk))
+
+    for chunk in (700, 4096):
+        for one, other in zip(sums(chunk), sums(2**14), strict=True):
+            for left, right in zip(one, other, strict=True):
+                np.testing.assert_array_equal(left, right)
+
+
+@given(st.integers(1, 2**20), st.integers(1, 5000))
+def test_steps_are_no_longer_than_memory_is_planned_for(n, columns):
+    rows = step_rows(n, columns)
+    assert CHUNK // 4 <= rows <= CHUNK
+    assert rows == CHUNK or n <= BLOCK
 
 
 @pytest.mark.parametrize("size", [3, 512, 513, 5000])
