@@ -119,6 +119,23 @@ def test_values_that_the_levels_of_a_formula_leave_out_are_never_drawn(formula, 
     assert share[levels].min() > 0.2
 
 
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + z", "y ~ z + C(k)"])
+def test_columns_that_are_constant_in_double_precision(formula):
+    """Bounds so near to each other, compared with their size, that nothing is released of x."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"y": rng.random(500), "x": 1e14 + rng.random(500), "z": rng.random(500)})
+    data["k"] = rng.integers(0, 2, 500)
+    bounds = {"y": (0, 1), "x": (1e14, 1e14 + 1), "z": (0, 1), "k": range(2)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentificationWarning)
+        result = dp_ols(formula, data, mu=3, bounds=bounds, rng=1)
+    for kind in ("calibrated", "predictive", "bounded"):
+        table = result.synthesize(kind=kind, rng=1)
+        assert next(iter(table)) == "y"
+        assert table.notna().all(axis=None)
+        assert table.filter(["x"]).apply(lambda x: x.between(1e14, 1e14 + 1)).all(axis=None)
+
+
 def test_bounded_bin_means_are_the_released_ones_inside_the_box(res):
     release = res.release
     table = res.synthesize(kind="bounded", bin_id=True, rng=4)

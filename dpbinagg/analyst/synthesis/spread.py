@@ -190,16 +190,20 @@ class Spreader:
         bin_of: NDArray[np.int64],
         rng: np.random.Generator,
     ) -> list[Array]:
-        """The columns that carry numeric variables, drawn together given the categories."""
+        """The columns that carry numeric variables, drawn together given the categories.
+
+        Variables without a column that varies are spread evenly.
+        """
         edges = [self._edges(carrier) for carrier in numeric]
-        carried = {
-            i: carrier.column for i, carrier in enumerate(numeric) if carrier.column is not None
-        }
+        vary = set() if self.shape is None else set(np.flatnonzero(np.diag(self.shape.cov)))
+        columns = [carrier.column for carrier in numeric]
+        carried = {i: j for i, j in enumerate(columns) if j is not None and j in vary}
+        given = {column: values for column, values in fixed.items() if column in vary}
         latent: dict[int, Array] = {}
         if self.shape is not None and carried:
-            shape = self.shape.select([*carried.values(), *fixed])
+            shape = self.shape.select([*carried.values(), *given])
             low, high = (np.array([edges[i][side] for i in carried]) for side in (0, 1))
-            kept = np.array(list(fixed.values())).reshape(len(fixed), len(bin_of))
+            kept = np.array(list(given.values())).reshape(len(given), len(bin_of))
             rows = gaussian_rows(shape, kept, low, high, bin_of, rng)
             latent = dict(zip(carried, rows, strict=True))
         return [
