@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,7 +104,7 @@ class Release:
         """Names of the design columns."""
         return self.design.column_names
 
-    @cached_property
+    @property
     def bin_scaling(self) -> BinScaling:
         """Public centres and half-widths of the columns in every bin."""
         return bin_scaling(self.design, self.partition, self.calibration)

@@ -71,19 +71,24 @@ class Discrete:
         Indices of the columns.
     coding : (L, J) array
         What the columns are at each value.
+    whole : bool
+        Whether the values are codes or whole numbers, of which a box holds its upper edge.
     """
 
     name: str
     values: Array
     columns: NDArray[np.intp]
     coding: Array
+    whole: bool = True
 
     def members(self, boxes: Boxes) -> NDArray[np.bool_]:
         """Which values every box holds, (K, L)."""
         if self.name in boxes.members:
             return boxes.members[self.name][:, self.values.astype(np.intp)]
         lower, upper = boxes.lower[self.name], boxes.upper[self.name]
-        return np.asarray((self.values >= lower[:, None]) & (self.values <= upper[:, None]))
+        closed = self.whole | (upper == upper.max())
+        below = np.where(closed, np.nextafter(upper, np.inf), upper)
+        return np.asarray((self.values >= lower[:, None]) & (self.values < below[:, None]))
 
 
 Carrier = Continuous | Discrete
@@ -121,8 +126,10 @@ def _carrier(design: Design, name: str, variable: Numeric | Categorical) -> Carr
     values, table = grid[defined], table[defined]
     varies = (table != table[:1]).any(axis=0)
     columns, table = columns[varies], table[:, varies]
-    if isinstance(variable, Categorical) or not defined.all():
+    if isinstance(variable, Categorical):
         return Discrete(name, values, columns, table)
+    if not defined.all():
+        return Discrete(name, values, columns, table, variable.integer)
     carrying = _carrying(table, values)
     if carrying is not None:
         same = bool((table[:, carrying] == values).all())
