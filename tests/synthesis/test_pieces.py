@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpbinagg import Domain
+from dpbinagg import Domain, Partition
 from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
 from dpbinagg.analyst.synthesis.carriers import Continuous, Discrete, carriers
 from dpbinagg.analyst.synthesis.response import beyond, calibrated_response
@@ -53,6 +53,18 @@ def test_whole_numbers_coded_as_levels_are_discrete():
     found = by_name("y ~ C(k)")["k"]
     assert isinstance(found, Discrete)
     assert found.values.tolist() == [0, 1, 2, 3]
+
+
+def test_levels_on_an_edge_belong_to_the_box_above_and_whole_numbers_to_their_own():
+    domain = Domain({"y": (0, 1), "x": (0, 1), "k": range(4)})
+    formula = "y ~ C(x, levels=[0.25, 0.5, 1.0]) + C(k, levels=[0, 1, 3])"
+    found = {carrier.name: carrier for carrier in carriers(build_design(formula, domain))}
+    for name in ("x", "k"):
+        partition = Partition.grid(domain.subset([name]), 2)
+        values = found[name].values
+        members = found[name].members(partition.boxes)
+        located = partition.locate({name: values})
+        np.testing.assert_array_equal(members, located == np.arange(2)[:, None])
 
 
 @given(

@@ -119,18 +119,6 @@ def test_values_that_the_levels_of_a_formula_leave_out_are_never_drawn(formula, 
     assert share[levels].min() > 0.2
 
 
-def test_levels_on_an_edge_belong_to_the_box_above():
-    rng = np.random.default_rng(0)
-    data = pd.DataFrame({"y": rng.random(2000), "x": rng.choice([0.25, 0.5, 0.75, 1.0], 2000)})
-    formula = "y ~ C(x, levels=[0.25, 0.5, 0.75, 1.0])"
-    bounds = {"y": (0, 1), "x": (0, 1)}
-    result = dp_ols(formula, data, mu=5, bounds=bounds, rng=1)
-    table = result.synthesize(kind="bounded", bin_id=True, rng=2)
-    located = result.release.partition.locate({"x": table.x.to_numpy()})
-    assert result.release.n_bins > 1
-    assert (located == table.bin_id).all()
-
-
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + z", "y ~ z + C(k)"])
 def test_columns_that_are_constant_in_double_precision(formula):
     """Bounds so near to each other, compared with their size, that nothing is released of x."""
