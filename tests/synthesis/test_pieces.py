@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpbinagg import Domain, Partition
-from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.synthesis.adjust import match_means, match_whole_means
 from dpbinagg.analyst.synthesis.carriers import Continuous, Discrete, carriers
+from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.synthesis.response import beyond, calibrated_response
 from dpbinagg.analyst.synthesis.shape import Shape, between, gaussian_rows
 from dpbinagg.analyst.synthesis.surface import residual_surface
@@ -73,12 +74,13 @@ def test_levels_on_an_edge_belong_to_the_box_above_and_whole_numbers_to_their_ow
 )
 def test_matched_means_are_met_inside_the_box(rows, target):
     bins = np.array([k for k, _ in rows])
+    groups = Groups(bins, 5)
     values = np.array([2 + 3 * x for _, x in rows])
     low, high = np.full(5, 2.0), np.full(5, 5.0)
     goal = 2 + 3 * np.array(target)
-    moved = match_means(values, bins, goal, low, high)
+    moved = match_means(values, groups, goal, low, high)
     assert ((moved >= 2) & (moved <= 5)).all()
-    found = bin_means(moved, bins, 5)
+    found = groups.means(moved)
     for k in np.unique(bins):
         wanted = np.clip(goal[k], 2, 5)
         mean = values[bins == k].mean()
@@ -91,7 +93,7 @@ def test_matched_means_are_met_inside_the_box(rows, target):
 def test_matched_rows_fill_their_box(target):
     """A box from which rows had withdrawn would show as a dip at its edge in every histogram."""
     values = np.random.default_rng(7).random(2000)
-    bins = np.zeros(2000, dtype=np.int64)
+    bins = Groups(np.zeros(2000, dtype=np.int64), 1)
     low, high = np.zeros(1), np.ones(1)
     moved = match_means(values, bins, np.array([target]), low, high)
     assert moved.mean() == pytest.approx(target, abs=1e-9)
@@ -108,7 +110,7 @@ def test_whole_numbers_meet_their_mean_as_nearly_as_they_can(rows, target):
     bins = np.array([k for k, _ in rows])
     latent = np.array([x for _, x in rows])
     low, high = np.zeros(5), np.full(5, 7.0)
-    whole = match_whole_means(latent, bins, np.array(target), low, high)
+    whole = match_whole_means(latent, Groups(bins, 5), np.array(target), low, high)
     assert (whole == np.rint(whole)).all()
     assert ((whole >= 0) & (whole <= 7)).all()
     for k in np.unique(bins):
@@ -119,14 +121,14 @@ def test_whole_numbers_meet_their_mean_as_nearly_as_they_can(rows, target):
 @given(st.floats(-120, 120), st.floats(0, 40), st.integers(0, 2**32 - 1))
 def test_restricted_normals_stay_inside(low, width, seed):
     edges = np.full(20, low), np.full(20, low + width)
-    inside = between(*edges, np.random.default_rng(seed))
+    inside = between(np.zeros(20), 1.0, *edges, np.random.default_rng(seed))
     assert ((edges[0] <= inside) & (inside <= edges[1])).all()
 
 
 def test_restricted_normals_have_their_law():
     rng = np.random.default_rng(0)
     for low, high in ((-1.0, 0.5), (2.0, 3.0), (-10.0, -7.0), (-30.0, 30.0), (0.5, np.inf)):
-        drawn = between(np.full(4000, low), np.full(4000, high), rng)
+        drawn = between(np.zeros(4000), 1.0, np.array([low]), np.array([high]), rng)
         assert stats.kstest(drawn, stats.truncnorm(low, high).cdf).pvalue > 0.001
 
 
@@ -206,3 +208,32 @@ def test_the_surface_finds_a_misfit_and_ignores_noise():
 def test_the_surface_of_no_bins_is_flat():
     surface = residual_surface(np.full(3, np.nan), np.ones(3), np.zeros((3, 1)))
     assert not surface.at(np.zeros((2, 1)), np.array([0, 2])).any()
+
+
+@pytest.mark.parametrize("panel", [1, 3, 5, 100])
+def test_panels_of_coordinates_do_not_show(monkeypatch, panel):
+    """Eleven coordinates, edges that differ between bins for some and bind for most."""
+    rng = np.random.default_rng(8)
+    root = rng.normal(size=(13, 13))
+    shape = Shape(rng.normal(size=13), root @ root.T)
+    low = np.repeat(shape.mean[:11, None] - 2.0, 4, axis=1)
+    low[:3] += rng.random((3, 4))
+    bins, kept = rng.integers(0, 4, 300), rng.normal(size=(2, 300))
+
+    def rows(size):
+        monkeypatch.setattr("dpbinagg.analyst.synthesis.shape.PANEL", size)
+        return gaussian_rows(shape, kept, low, low + 3.0, bins, np.random.default_rng(9))
+
+    np.testing.assert_allclose(rows(panel), rows(4), rtol=1e-9, atol=1e-9)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
+def test_groups_know_sizes_means_and_what_bins_have(bins, seed):
+    rng = np.random.default_rng(seed)
+    bins, values, per_bin = np.array(bins), rng.normal(size=len(bins)), rng.normal(size=5)
+    groups = Groups(bins, 5)
+    np.testing.assert_array_equal(groups.each(per_bin), per_bin[bins])
+    assert groups.each(np.full(5, 2.5)).tolist() == [2.5]
+    for k, (size, mean) in enumerate(zip(groups.sizes, groups.means(values), strict=True)):
+        assert size == (bins == k).sum()
+        assert mean == pytest.approx(values[bins == k].mean()) if size else np.isnan(mean)

@@ -5,105 +5,86 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.types import Array
 
-Bin = NDArray[np.int64]
 STEPS = 2
 LONGEST_STEP = 2.0
 """Of Newton's method on the mean of a bin, in logarithms of the odds."""
 
 
-def bin_means(values: Array, bins: Bin, n_bins: int) -> Array:
-    """Mean of the rows of every bin, NaN for a bin without rows."""
-    if (bins[1:] < bins[:-1]).any():
-        order = np.argsort(bins, kind="stable")
-        values, bins = values[order], bins[order]
-    edges = np.searchsorted(bins, np.arange(n_bins + 1))
-    size = np.diff(edges)
-    filled = np.flatnonzero(size)
-    means = np.full(n_bins, np.nan)
-    if filled.size:
-        means[filled] = np.add.reduceat(values, edges[filled]) / size[filled]
-    return means
-
-
-def match_means(values: Array, bins: Bin, target: Array, low: Array, high: Array) -> Array:
+def match_means(values: Array, groups: Groups, target: Array, low: Array, high: Array) -> Array:
     """Move rows inside their box so that bin means become `target`; they stay in order.
 
     Rows are first spread anew over the whole box: with ``u = (x - low)/(high - low)`` the odds
     ``u/(1 - u)`` of a bin's rows are multiplied by one number, found by steps of Newton's
     method on the mean of u. What is still missing is made up by contracting rows towards an
-    edge, which is exact: with m the mean of a bin and t its target, a row moves to
-    ``high - (high - x)(high - t)/(high - m)`` if t > m, else to
-    ``low + (x - low)(t - low)/(m - low)``.
+    edge, which is exact: with m the mean of u in a bin, t its target and e = 1 if t > m, else 0,
+    u becomes ``e + (u - e)(e - t)/(e - m)``.
 
     Parameters
     ----------
     values : (n,) array, inside the boxes
-    bins : (n,) array
+    groups : Groups
+        The boxes they are in.
     target, low, high : (K,) arrays
         NaN targets leave a bin as it is.
     """
-    mean = bin_means(values, bins, len(target))
-    goal = np.where(np.isfinite(target), np.clip(target, low, high), mean)
-    return _contract(_spread(values, bins, goal, low, high), bins, goal, low, high)
+    width = np.where(high > low, high - low, 1.0)
+    u = (values - groups.each(low)) / groups.each(width)
+    mean = groups.means(u)
+    goal = np.where(np.isfinite(target), (np.clip(target, low, high) - low) / width, mean)
+    for _ in range(STEPS):
+        u = _spread(u, groups, goal, mean)
+        mean = groups.means(u)
+    edge = (goal > mean).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = (edge - goal) / (edge - mean)
+    factor = np.where(np.isfinite(factor), factor, 1.0)
+    u *= groups.each(width * factor)
+    u += groups.each(low + width * edge * (1.0 - factor))
+    return np.asarray(np.clip(u, groups.each(low), groups.each(high)))
 
 
-def _spread(values: Array, bins: Bin, goal: Array, low: Array, high: Array) -> Array:
-    """Multiply the odds of a bin's rows until their mean is near `goal`.
+def _spread(u: Array, groups: Groups, goal: Array, mean: Array) -> Array:
+    """Multiply the odds of a bin's rows so that their mean comes nearer to `goal`.
 
     With odds multiplied by a, u becomes ``a u / (1 - u + a u)``, and the derivative of its mean
     with respect to log a is the mean of ``u (1 - u)``.
     """
-    width = np.where(high > low, high - low, 1.0)
-    wanted = (goal - low) / width
-    u = (values - low[bins]) / width[bins]
-    for _ in range(STEPS):
-        size, slope = bin_means(u, bins, len(goal)), bin_means(u * (1.0 - u), bins, len(goal))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            step = np.clip((wanted - size) / slope, -LONGEST_STEP, LONGEST_STEP)
-        odds = np.exp(np.where(np.isfinite(step), step, 0.0))[bins]
-        u = odds * u / (1.0 + (odds - 1.0) * u)
-    return np.asarray(low[bins] + width[bins] * u)
-
-
-def _contract(values: Array, bins: Bin, goal: Array, low: Array, high: Array) -> Array:
-    """Move rows towards an edge of their box until bin means are `goal`."""
-    mean = bin_means(values, bins, len(goal))
-    edge = np.where(goal > mean, high, low)
+    slope = groups.means(u * (1.0 - u))
     with np.errstate(invalid="ignore", divide="ignore"):
-        factor = (edge - goal) / (edge - mean)
-    factor = np.where(np.isfinite(factor), factor, 1.0)[bins]
-    edge_of_row = edge[bins]
-    moved = edge_of_row - (edge_of_row - values) * factor
-    return np.asarray(np.clip(moved, low[bins], high[bins]))
+        step = np.clip((goal - mean) / slope, -LONGEST_STEP, LONGEST_STEP)
+    odds = groups.each(np.exp(np.where(np.isfinite(step), step, 0.0)))
+    return np.asarray(odds * u / (1.0 + (odds - 1.0) * u))
 
 
-def match_whole_means(latent: Array, bins: Bin, target: Array, low: Array, high: Array) -> Array:
+def match_whole_means(
+    latent: Array, groups: Groups, target: Array, low: Array, high: Array
+) -> Array:
     """Round rows to whole numbers with bin sums as near to their target as can be.
 
     Rows are rounded to the nearest whole number of their box. Where the sum of a
     bin misses ``rows * target``, rows that lie nearest to the next whole number go
     there instead, one step at a time.
     """
-    lows, highs = low[bins], high[bins]
-    latent = match_means(latent, bins, target, low - 0.5, high + 0.5)
+    lows, highs = groups.each(low), groups.each(high)
+    latent = match_means(latent, groups, target, low - 0.5, high + 0.5)
     whole = np.clip(np.rint(latent), lows, highs)
-    size = np.bincount(bins, minlength=len(target))
-    goal = np.where(np.isfinite(target), np.clip(target, low, high), 0.0) * size
+    goal = np.where(np.isfinite(target), np.clip(target, low, high), 0.0) * groups.sizes
     wanted = np.rint(goal)
     steps = int(np.max(high - low, initial=0.0)) + 1
     for _ in range(steps):
-        reached = np.bincount(bins, weights=whole, minlength=len(target))
+        reached = np.bincount(groups.bins, weights=whole, minlength=len(target))
         missing: Array = np.where(np.isfinite(target), wanted - reached, 0.0)
         if not missing.any():
             break
-        whole = _step(whole, latent, bins, missing, lows, highs)
+        whole = _step(whole, latent, groups.bins, missing, lows, highs)
     return whole
 
 
 def _step(
-    whole: Array, latent: Array, bins: Bin, missing: Array, lows: Array, highs: Array
+    whole: Array, latent: Array, bins: NDArray[np.int64], missing: Array, lows: Array, highs: Array
 ) -> Array:
     """Move at most ``|missing_k|`` rows of bin k by one, the readiest first."""
     sign = np.sign(missing)[bins]

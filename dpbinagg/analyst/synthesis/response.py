@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbinagg.analyst.synthesis.adjust import match_means
+from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.types import Array
 
 LEAST_OWN_SHARE = 0.25
@@ -54,11 +54,11 @@ def beyond(design: Array, values: Array) -> Array:
 def bounded_response(
     fitted: Array,
     error: Array,
-    bin_of: NDArray[np.int64],
+    groups: Groups,
     target: Array,
     bounds: tuple[float, float],
 ) -> Array:
     """Responses inside `bounds` with bin means `target` (NaN: as they come)."""
     low, high = (np.full(len(target), side) for side in bounds)
     values = np.clip(fitted + error, *bounds)
-    return match_means(values, bin_of, target, low, high)
+    return match_means(values, groups, target, low, high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.synthesis.groups import per_row
 from dpbinagg.analyst.types import Array, Bins, Moments
 
 SWEEPS = 1
@@ -19,8 +20,11 @@ nearer to those after 40 sweeps than 8 sweeps from a uniform start bring them.""
 WIDE = 0.9
 """Edges are wide if so large a share of the unrestricted law is inside, on average."""
 
-BLOCK = 4096
-"""Rows that are drawn together: as many as fit into a processor's cache."""
+BLOCK = 2**15
+"""Rows that are drawn together."""
+
+PANEL = 16
+"""Coordinates that are drawn between two products of matrices."""
 
 LEAST_VARIANCE = 1e-2
 """Floor of the eigenvalues, in units of a column's variance."""
@@ -86,17 +90,22 @@ def _positive(cov: Array) -> Array:
     return positive
 
 
-def between(low: Array, high: Array, rng: np.random.Generator) -> Array:
-    """Standard normal values restricted to [low, high].
+def between(mean: Array, sd: float, low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Normal values restricted to [low, high], edges (n,) or (1,).
 
     A value that falls inside is kept. One that falls outside is drawn again, as a quantile of
     the restricted law that is computed in the nearer tail.
     """
-    z = rng.standard_normal(len(low))
-    outside = np.flatnonzero((z < low) | (z > high))
+    x = rng.standard_normal(len(mean))
+    x *= sd
+    x += mean
+    outside = np.flatnonzero((x < low) | (x > high))
     if outside.size:
-        z[outside] = _quantiles(low[outside], high[outside], rng.random(outside.size))
-    return z
+        centre = mean[outside]
+        low, high = (edge if len(edge) == 1 else edge[outside] for edge in (low, high))
+        z = _quantiles((low - centre) / sd, (high - centre) / sd, rng.random(outside.size))
+        x[outside] = np.clip(centre + sd * z, low, high)
+    return x
 
 
 def _quantiles(low: Array, high: Array, u: Array) -> Array:
@@ -162,45 +171,63 @@ def gaussian_rows(
         box = bins[block]
         x = np.empty((len(unit), len(box)))
         x[f:] = (kept[:, block] - shape.mean[f:, None]) / unit[f:, None]
-        edges = least[:, box], most[:, box]
-        _draw_in_order(x, root, *edges, narrow_first, rng)
+        edges = [(per_row(a, box), per_row(b, box)) for a, b in zip(least, most, strict=True)]
+        _draw_in_order(x, root, edges, narrow_first, rng)
         for _ in range(sweeps):
-            _sweep(x, precision, *edges, narrow, rng)
-        drawn[:, block] = np.clip(mean + scale * x[:f], low[:, box], high[:, box])
+            _sweep(x, precision, edges, narrow, rng)
+        np.multiply(scale, x[:f], out=drawn[:, block])
+    drawn += mean
+    for row, a, b in zip(drawn, low, high, strict=True):
+        np.clip(row, per_row(a, bins), per_row(b, bins), out=row)
     return drawn
 
 
+Edges = list[tuple[Array, Array]]
+
+
 def _draw_in_order(
-    x: Array,
-    root: Array,
-    low: Array,
-    high: Array,
-    order: NDArray[np.intp],
-    rng: np.random.Generator,
+    x: Array, root: Array, edges: Edges, order: NDArray[np.intp], rng: np.random.Generator
 ) -> None:
     """Draw the first coordinates of x, (q, n), in `order`, each given those before it.
 
     `root` is L for all other coordinates followed by these.
     """
-    first = len(x) - len(low)
-    z = np.empty_like(x)
-    z[:first] = np.linalg.solve(root[:first, :first], x[len(low) :])
-    for k, j in enumerate(order, start=first):
-        mean, sd = root[k, :k] @ z[:k], root[k, k]
-        z[k] = between((low[j] - mean) / sd, (high[j] - mean) / sd, rng)
-        x[j] = mean + sd * z[k]
+    first, sd = len(x) - len(edges), np.diag(root)
+    lower = root / sd
+    known = np.linalg.solve(lower[:first, :first], x[len(edges) :])
+
+    def draw(k: int, mean: Array) -> Array:
+        j = int(order[k])
+        x[j] = between(mean, sd[first + k], *edges[j], rng)
+        return np.asarray(x[j] - mean)
+
+    _in_turn(lower[first:, first:], lower[first:, :first] @ known, draw)
 
 
 def _sweep(
-    x: Array,
-    precision: Array,
-    low: Array,
-    high: Array,
-    chosen: NDArray[np.intp],
-    rng: np.random.Generator,
+    x: Array, precision: Array, edges: Edges, chosen: NDArray[np.intp], rng: np.random.Generator
 ) -> None:
     """Draw each of the `chosen` coordinates of x, (q, n), given all others."""
-    for j in chosen:
-        sd = 1.0 / np.sqrt(precision[j, j])
-        mean = x[j] - (precision[j] / precision[j, j]) @ x
-        x[j] = mean + sd * between((low[j] - mean) / sd, (high[j] - mean) / sd, rng)
+    rows = precision[chosen] / precision[chosen, chosen][:, None]
+    sd = 1.0 / np.sqrt(precision[chosen, chosen])
+
+    def draw(k: int, mean: Array) -> Array:
+        j = int(chosen[k])
+        before = x[j].copy()
+        x[j] = between(mean, sd[k], *edges[j], rng)
+        return np.asarray(x[j] - before)
+
+    _in_turn(-rows[:, chosen], x[chosen] - rows @ x, draw)
+
+
+def _in_turn(lower: Array, base: Array, draw: Callable[[int, Array], Array]) -> None:
+    """``found_k = draw(k, base_k + sum_{i<k} lower_ki found_i)``, one row k after the other.
+
+    What all rows before a panel of rows add to it is one product of matrices.
+    """
+    found = np.empty_like(base)
+    for start in range(0, len(base), PANEL):
+        stop = min(start + PANEL, len(base))
+        base[start:stop] += lower[start:stop, :start] @ found[:start]
+        for k in range(start, stop):
+            found[k] = draw(k, base[k] + lower[k, start:k] @ found[start:k])

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import released_bins, released_moments
-from dpbinagg.analyst.synthesis.adjust import bin_means, match_means, match_whole_means
+from dpbinagg.analyst.synthesis.adjust import match_means, match_whole_means
 from dpbinagg.analyst.synthesis.carriers import Carrier, Continuous, Discrete, Rows, carriers
+from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.synthesis.shape import (
     Shape,
     gaussian_rows,
@@ -85,9 +86,14 @@ class Spreader:
                 columns |= dict(zip(carrier.columns.tolist(), carrier.coding[place].T, strict=True))
         numeric = [c for c in self.carried if isinstance(c, Continuous)]
         latent = self._draw_latent(numeric, columns, bin_of, rng)
+        groups = self.groups(bin_of)
         for carrier, values in zip(numeric, latent, strict=True):
-            rows[carrier.name] = self._settle(carrier, values, bin_of, exact_means)
+            rows[carrier.name] = self._settle(carrier, values, groups, exact_means)
         return {name: rows[name] for name in self.release.design.variables}
+
+    def groups(self, bin_of: NDArray[np.int64]) -> Groups:
+        """Rows in the bins `bin_of`."""
+        return Groups(bin_of, len(self.boxes))
 
     def possible(self) -> NDArray[np.bool_]:
         """Bins in which the design is defined, (K,): ``C(x, levels=...)`` may leave values out."""
@@ -109,15 +115,14 @@ class Spreader:
                 parts.append(rows[name][:, None] == np.arange(len(variable.levels)))
         return np.hstack(parts).astype(np.float64)
 
-    def mean_columns(self, columns: Array, bin_of: NDArray[np.int64]) -> tuple[Array, Array]:
+    def mean_columns(self, columns: Array, groups: Groups) -> tuple[Array, Array]:
         """Mean design columns of the rows of every bin, and how far those of the records may be.
 
         The variance is that of a prior ``(h/3)^2`` updated by the released mean with its noise,
         ``1 / (1/prior + 1/noise)``, (K, p) each.
         """
         assert self.bins is not None
-        n_bins = len(self.boxes)
-        means = np.column_stack([bin_means(column, bin_of, n_bins) for column in columns.T])
+        means = np.column_stack([groups.means(column) for column in columns.T])
         prior = (PRIOR_SHARE * self.bins.half_width) ** 2
         noise = (self.bins.sd_x / np.maximum(self.bins.counts, 1.0)[:, None]) ** 2
         total = np.where(prior + noise > 0, prior + noise, 1.0)
@@ -220,9 +225,7 @@ class Spreader:
         left, right = carrier.forward(low), carrier.forward(high)
         return np.minimum(left, right), np.maximum(left, right)
 
-    def _settle(
-        self, carrier: Continuous, latent: Array, bin_of: NDArray[np.int64], exact: bool
-    ) -> Array:
+    def _settle(self, carrier: Continuous, latent: Array, groups: Groups, exact: bool) -> Array:
         """Raw values: bin means matched, whole numbers where declared, inside the box."""
         low, high = self.boxes.lower[carrier.name], self.boxes.upper[carrier.name]
         variable = self.release.domain[carrier.name]
@@ -231,24 +234,24 @@ class Spreader:
         if not whole:
             # Half-open: an upper edge belongs to the next box, unless it ends the domain.
             high = np.where(high >= variable.upper, high, np.nextafter(high, -np.inf))
-        target = self._target(carrier, latent, bin_of, exact)
+        target = self._target(carrier, latent, groups, exact)
         if whole and carrier.identity:
-            return match_whole_means(latent, bin_of, target, low, high)
+            return match_whole_means(latent, groups, target, low, high)
         left, right = carrier.forward(low), carrier.forward(high)
         least, most = np.minimum(left, right), np.maximum(left, right)
-        values = np.clip(latent, least[bin_of], most[bin_of])
-        raw = carrier.backward(match_means(values, bin_of, target, least, most))
-        return np.clip(np.rint(raw) if whole else raw, low[bin_of], high[bin_of])
+        values = np.clip(latent, groups.each(least), groups.each(most))
+        matched = match_means(values, groups, target, least, most)
+        if carrier.identity:
+            return matched
+        raw = carrier.backward(matched)
+        return np.clip(np.rint(raw) if whole else raw, groups.each(low), groups.each(high))
 
-    def _target(
-        self, carrier: Continuous, latent: Array, bin_of: NDArray[np.int64], exact: bool
-    ) -> Array:
+    def _target(self, carrier: Continuous, latent: Array, groups: Groups, exact: bool) -> Array:
         """What the mean of the carrying column should be in every bin; NaN: as it is."""
-        n_bins = len(self.boxes)
         if self.bins is None or carrier.column is None:
-            return np.full(n_bins, np.nan)
+            return np.full(groups.n_bins, np.nan)
         j = carrier.column
-        model = bin_means(latent, bin_of, n_bins)
+        model = groups.means(latent)
         counts = np.maximum(self.bins.counts, 1.0)
         centre = self.bins.centre[:, j]
         deviation = self.bins.sum_x[:, j] - centre * self.bins.counts

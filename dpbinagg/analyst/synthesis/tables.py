@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import total
-from dpbinagg.analyst.synthesis.adjust import bin_means, match_whole_means
+from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
 from dpbinagg.analyst.synthesis.carriers import Rows, public_rows
@@ -179,7 +179,7 @@ class _Maker:
         released = columns
         if self.model is not self.release.design:
             released = self._columns(self.release.design, rows, len(bin_of))
-        means = self.spreader.mean_columns(released, bin_of)
+        means = self.spreader.mean_columns(released, self.spreader.groups(bin_of))
         values, noise = mean_residuals(bins, self.released_params, self.estimate.scale, *means)
         surface = residual_surface(values, noise, self.spreader.centres())
         misfit = surface.at(self.spreader.positions(rows, len(bin_of)), bin_of)
@@ -231,7 +231,8 @@ class _Maker:
         """Responses inside their bounds; whole numbers where the response is one."""
         bounds = self.release.design.response_bounds()
         mean = np.clip(mean, *bounds)
-        target = bin_means(mean, bin_of, self.release.n_bins)
+        groups = self.spreader.groups(bin_of)
+        target = groups.means(mean)
         bins = self.spreader.bins
         if self.kind == "bounded" and bins is not None:
             released = bins.sum_y / np.where(bins.counts >= 1.0, bins.counts, np.nan)
@@ -239,12 +240,12 @@ class _Maker:
             target = np.where(inside, released, target)
         spread = PREDICTIVE_SPREAD if self.kind == "predictive" else 1.0
         error = spread * np.sqrt(self.estimate.scale) * rng.standard_normal(len(bin_of))
-        values = bounded_response(mean, error, bin_of, target, bounds)
+        values = bounded_response(mean, error, groups, target, bounds)
         name = _plain_response(self.release.design)
         variable = None if name is None else self.release.domain[name]
         if isinstance(variable, Numeric) and variable.integer:
             low, high = (np.full(len(target), side) for side in bounds)
-            values = match_whole_means(values, bin_of, target, low, high)
+            values = match_whole_means(values, groups, target, low, high)
         return values
 
     def _frame(self, rows: Rows, response: Array) -> pd.DataFrame:
