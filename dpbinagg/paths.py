@@ -8,6 +8,7 @@ on the domain alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -281,6 +282,9 @@ def split_order(domain: Domain, variables: tuple[str, ...], max_depth: int) -> t
     return tuple(order)
 
 
+_ONE_CELL = np.zeros(1, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Paths:
     """Path codes over a domain: one integer of `depth` bits for every record."""
@@ -307,26 +311,34 @@ class Paths:
     def halvings(self) -> tuple[_Halving, ...]:
         """How each variable is cut."""
         return tuple(
-            _halving(self.domain[name], self.order.count(index))
-            for index, name in enumerate(self.variables)
+            _halving(self.domain[name], len(splits))
+            for name, splits in zip(self.variables, self.splits, strict=True)
         )
 
-    def cells(self, records: Records) -> list[Cells]:
-        """Finest cell of every record, variable by variable."""
-        return [
-            halving.cells(records[name])
-            for name, halving in zip(self.variables, self.halvings, strict=True)
-        ]
+    @cached_property
+    def splits(self) -> tuple[tuple[int, ...], ...]:
+        """Depths at which each variable is split; none for variables that come too late."""
+        splits: list[list[int]] = [[] for _ in self.variables]
+        for depth, index in enumerate(self.order):
+            splits[index].append(depth)
+        return tuple(map(tuple, splits))
 
     def codes(self, records: Records) -> NDArray[np.int64]:
         """Path code of every record: the bits of its cells in split order."""
-        return self.interleave(self.cells(records), len(next(iter(records.values()))))
+        cells = (
+            halving.cells(records[name]) if splits else _ONE_CELL
+            for name, halving, splits in zip(
+                self.variables, self.halvings, self.splits, strict=True
+            )
+        )
+        return self.interleave(cells, len(next(iter(records.values()))))
 
-    def interleave(self, cells: list[Cells], n: int) -> NDArray[np.int64]:
+    def interleave(self, cells: Iterable[Cells], n: int) -> NDArray[np.int64]:
         """Merge the bits of per-variable cells into path codes."""
         codes = np.zeros(n, dtype=np.int64)
-        for index, cell in enumerate(cells):
-            codes |= self._spread[index][cell]
+        for table, cell in zip(self._spread, cells, strict=True):
+            if len(table) > 1:
+                codes |= table[cell]
         return codes
 
     @cached_property
@@ -334,7 +346,7 @@ class Paths:
         """For each variable, the bits of its cell numbers moved to their places."""
         tables = []
         for index in range(len(self.variables)):
-            places = [self.depth - 1 - h for h, split in enumerate(self.order) if split == index]
+            places = [self.depth - 1 - h for h in self.splits[index]]
             table = np.zeros(1, dtype=np.int64)
             for place in reversed(places):  # one more bit: the second half of the table has it
                 table = np.concatenate([table, table | (1 << place)])
@@ -344,12 +356,10 @@ class Paths:
     def own_cell(self, index: int, depth: int, prefix: NDArray[np.int64]) -> tuple[int, Cells]:
         """Depth and cell of variable `index` in the nodes `prefix` at `depth`."""
         cell = np.zeros_like(prefix)
-        own_depth = 0
-        for h in range(depth):
-            if self.order[h] == index:
-                cell = (cell << 1) | ((prefix >> (depth - 1 - h)) & 1)
-                own_depth += 1
-        return own_depth, cell
+        splits = [h for h in self.splits[index] if h < depth]
+        for h in splits:
+            cell = (cell << 1) | ((prefix >> (depth - 1 - h)) & 1)
+        return len(splits), cell
 
     def splittable(self, depth: int, prefix: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the nodes at `depth` can be split; the others are passed down whole."""
@@ -365,7 +375,6 @@ class Paths:
         full = prefix << (self.depth - depth)
         for index, (name, halving) in enumerate(zip(self.variables, self.halvings, strict=True)):
             _, cell = self.own_cell(index, self.depth, full)
-            halvings = np.cumsum([0, *(split == index for split in self.order)])
-            own_depth = halvings[depth]
+            own_depth = np.searchsorted(np.array(self.splits[index], dtype=np.int64), depth)
             halving.add_boxes(name, own_depth, cell >> (halving.depth - own_depth), boxes)
         return boxes

@@ -43,8 +43,9 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
         )
     columns: dict[str, NDArray[Any]] = {}
     complete = np.ones(len(frame), dtype=bool)
+    names = list(frame.columns)
     for name in variables:
-        column = _column(frame, name)
+        column = _column(frame, names, name)
         variable = domain[name]
         if isinstance(variable, Categorical):
             codes = category_codes(column, variable, name)
@@ -61,8 +62,8 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
     return {name: column[complete] for name, column in columns.items()}
 
 
-def _column(frame: Any, name: str) -> Any:
-    matches = [column for column in frame.columns if column == name]
+def _column(frame: Any, names: list[Any], name: str) -> Any:
+    matches = [column for column in names if column == name]
     if not matches:
         raise DataError(
             f"data has no column {name!r}, which the formula uses; check the spelling or rename it"

@@ -29,7 +29,8 @@ def radius2(
     Terms that share a categorical factor, directly or through others, are one
     component: the supremum is taken over the combinations of levels in the box
     for all its columns jointly, and components are added. Given the levels, a
-    column is at most at one end of its interval.
+    column is at most at one end of its interval. So is a column without
+    categorical factors.
 
     Parameters
     ----------
@@ -46,11 +47,15 @@ def radius2(
     """
     half = (upper - lower) / 2
     inverse = np.divide(1.0, half, out=np.zeros_like(half), where=half > 0)
+    own = np.square(np.maximum(upper - centre, centre - lower) * inverse)
+    joint = np.zeros(half.shape[1], dtype=bool)
     total = np.zeros(len(half))
-    for component in _components(subterms):
+    for component in _components([subterm for subterm in subterms if _categorical(subterm)]):
         total += _component(component, bounds, centre, inverse)
-    reach = np.maximum(upper - centre, centre - lower) * inverse
-    return np.asarray(np.minimum(total * (1 + ROUNDING), np.square(reach).sum(axis=1)))
+        for subterm in component:
+            joint[subterm.start : subterm.stop] = True
+    total += own[:, ~joint].sum(axis=1)
+    return np.asarray(np.minimum(total * (1 + ROUNDING), own.sum(axis=1)))
 
 
 def _categorical(subterm: Subterm) -> list[CategoricalFactor]:

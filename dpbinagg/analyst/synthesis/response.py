@@ -43,11 +43,12 @@ def orthonormal_basis(design: Array, tolerance: float = 1e-10) -> tuple[Array, i
 
 def beyond(design: Array, values: Array) -> Array:
     """`values` less their least-squares fit on the columns, by normal equations, solved twice."""
-    length = np.linalg.norm(design, axis=0)
-    columns = design / np.where(length > 0, length, 1.0)
-    inverse = np.linalg.pinv(columns.T @ columns, rcond=1e-12, hermitian=True)
+    gram = design.T @ design
+    length = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+    scale = np.outer(length, length)
+    inverse = np.linalg.pinv(gram / scale, rcond=1e-12, hermitian=True) / scale
     for _ in range(2):
-        values = values - columns @ (inverse @ (columns.T @ values))
+        values = values - design @ (inverse @ (design.T @ values))
     return np.asarray(values)
 
 

@@ -105,15 +105,14 @@ class Spreader:
 
     def positions(self, rows: Rows, n: int) -> Array:
         """Where rows lie: numbers in shares of their range, categories as dummies, (n, d)."""
-        parts = [np.zeros((n, 0))]
+        places: list[NDArray[np.generic]] = []
         for name, variable in self.release.partition.domain.items():
             if isinstance(variable, Numeric):
-                width = variable.upper - variable.lower
-                values = rows[name].astype(np.float64)
-                parts.append((values[:, None] - variable.lower) / width)
+                values = rows[name].astype(np.float64, copy=False)
+                places.append((values - variable.lower) / (variable.upper - variable.lower))
             else:
-                parts.append(rows[name][:, None] == np.arange(len(variable.levels)))
-        return np.hstack(parts).astype(np.float64)
+                places.extend(rows[name] == code for code in range(len(variable.levels)))
+        return np.array(places, dtype=np.float64).reshape(len(places), n).T
 
     def mean_columns(self, columns: Array, groups: Groups) -> tuple[Array, Array]:
         """Mean design columns of the rows of every bin, and how far those of the records may be.

@@ -152,7 +152,8 @@ class _Maker:
         else:
             response = self._inside(columns @ self.estimate.params + misfit, bin_of, rng)
         order = rng.permutation(len(bin_of))
-        return self._frame(rows, response).iloc[order].reset_index(drop=True), bin_of[order]
+        rows = {name: values[order] for name, values in rows.items()}
+        return self._frame(rows, response[order]), bin_of[order]
 
     def weights(self) -> Array:
         """Share of rows of every bin: the noisy counts that stand out of the noise."""
