@@ -70,15 +70,14 @@ class IntervalAxis:
 
     def edges(self, index: Cells) -> NDArray[np.float64]:
         """Lower edge of each cell in `index`; ``n_cells`` stands for the top."""
-        distinct, place = np.unique(index, return_inverse=True)
-        step = (self.upper - self.lower) / self.n_cells
-        edge = self.lower + distinct.astype(np.float64) * step
-        inner = (distinct > 0) & (distinct < self.n_cells)
+        edge = np.where(index <= 0, self.lower, self.upper)
+        inner = (index > 0) & (index < self.n_cells)
         if inner.any():
-            edge[inner] = self._first_number(distinct[inner], edge[inner])
-        edge[distinct <= 0] = self.lower
-        edge[distinct >= self.n_cells] = self.upper
-        return np.asarray(edge[place])
+            distinct, place = np.unique(index[inner], return_inverse=True)
+            step = (self.upper - self.lower) / self.n_cells
+            near = self.lower + distinct.astype(np.float64) * step
+            edge[inner] = self._first_number(distinct, near)[place]
+        return edge
 
     def _first_number(self, cell: Cells, near: NDArray[np.float64]) -> NDArray[np.float64]:
         """The smallest number in each cell, sought by bisection around `near`."""
