@@ -10,6 +10,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,13 +49,13 @@ def replicate_map(
 ) -> pd.DataFrame:
     """Rows of ``function(task)`` over all tasks, in their order, with a progress line.
 
-    Each process computes in one thread.
+    Each process computes in one thread. One that dies ends the run with an error.
     """
     start, rows = time.monotonic(), []
     os.environ.update(dict.fromkeys(THREADS, "1"))
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        for done, part in enumerate(pool.imap(function, tasks), start=1):
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        for done, part in enumerate(pool.map(function, tasks), start=1):
             rows.extend(part)
             _progress(label, done, len(tasks), time.monotonic() - start)
     return pd.DataFrame(rows)

@@ -275,21 +275,23 @@ def main() -> None:
         print('AIM and MST need mbi 2.0 or later: pip install "mbi>=2"; they are skipped')
         methods = [name for name in methods if name not in ("aim", "mst")]
     keys = [key for key in uci_keys(options.data) if not options.sets or key in options.sets]
-    tasks = [
-        (options.data, key, method, replicate)
-        for key in keys
-        for method in methods
-        for replicate in range(options.first, options.first + options.replicates)
-    ]
-    if not tasks:
-        return
     path = options.out / "synthetic_runs.csv"
-    rows = merged(path, replicate_map(run, tasks, "synthetic", options.processes), options.first)
-    rows = rows.sort_values(["set", "method", "replicate"], ignore_index=True)
-    write_csv(rows, path)
-    table = table3(rows)
-    write_csv(table, options.out / "synthetic.csv")
-    print("\n".join(checks(table)))
+    # One set after the other, each written when it is done and in processes of its own: MST and
+    # AIM compile for every table, and the system lets one process map only so much code.
+    for key in keys:
+        tasks = [
+            (options.data, key, method, replicate)
+            for method in methods
+            for replicate in range(options.first, options.first + options.replicates)
+        ]
+        rows = replicate_map(run, tasks, f"synthetic, {key}", options.processes)
+        rows = merged(path, rows, options.first)
+        rows = rows.sort_values(["set", "method", "replicate"], ignore_index=True)
+        write_csv(rows, path)
+        table = table3(rows)
+        write_csv(table, options.out / "synthetic.csv")
+    if keys:
+        print("\n".join(checks(table)))
 
 
 if __name__ == "__main__":
