@@ -277,12 +277,13 @@ def main() -> None:
     keys = [key for key in uci_keys(options.data) if not options.sets or key in options.sets]
     path = options.out / "synthetic_runs.csv"
     # One set after the other, each written when it is done and in processes of its own: MST and
-    # AIM compile for every table, and the system lets one process map only so much code.
+    # AIM compile for every table, and the system lets one process map only so much code. Methods
+    # take turns, so that all meet the machine in the same moods.
     for key in keys:
         tasks = [
             (options.data, key, method, replicate)
-            for method in methods
             for replicate in range(options.first, options.first + options.replicates)
+            for method in methods
         ]
         rows = replicate_map(run, tasks, f"synthetic, {key}", options.processes)
         rows = merged(path, rows, options.first)

@@ -88,6 +88,12 @@ def put_scaled(
     np.fmax(out, -limit, out=out)
 
 
+def per_record(by_bin: Floats, bins: Integers) -> Floats | float:
+    """What the bin of every record has, (n,); one number where all bins have the same."""
+    first = float(by_bin[0])
+    return first if (by_bin == first).all() else np.take(by_bin, bins)
+
+
 def unit_contributions(
     columns: Floats, response: Floats, bins: Integers, scaling: BinScaling
 ) -> Floats:
@@ -112,7 +118,9 @@ def unit_contributions(
             row[:] = 0.0
             continue
         values = columns[:, j] if j < p else response
-        centre, factor = (np.take(of[j], bins) for of in (scaling.centres, scaling.inverse_units))
+        centre, factor = (
+            per_record(of[j], bins) for of in (scaling.centres, scaling.inverse_units)
+        )
         put_scaled(values, centre, factor, 1.0, row)
         if j < p:
             norm2 += row * row
@@ -149,13 +157,13 @@ class Accumulator:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._part = np.zeros(shape, dtype=np.int64)
         self._reach = 0
-        self._total = np.zeros(shape, dtype=object)
+        self._total: NDArray[np.object_] | int = 0
 
     def add(self, part: Integers, n: int) -> None:
         """Add `part`, to which at most n records contributed at most ``2^GRID_BITS`` each."""
         reach = n * 2**GRID_BITS
         if self._reach + reach >= 2**63:
-            self._total += self._part
+            self._total = self.total()
             self._part[...] = 0
             self._reach = 0
         self._part += part
@@ -163,8 +171,8 @@ class Accumulator:
 
     def total(self) -> NDArray[np.object_]:
         """The sum so far, of Python integers."""
-        total: NDArray[np.object_] = self._total + self._part.astype(object)
-        return total
+        part = self._part.astype(object)
+        return part if isinstance(self._total, int) else self._total + part
 
 
 def put_factors(columns: Floats, response: Floats, scaling: ColumnScaling, out: Floats) -> None:

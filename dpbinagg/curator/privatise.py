@@ -54,10 +54,10 @@ def gaussian_mechanism(
     array of float64, same shape
         Noisy sums, whole in the same units, rounded to double precision.
     """
-    over, under = _noise_units(sensitivity, mu)
+    bits, under = _noise_units(sensitivity, mu)
     noisy = in_noise_units(sums, sensitivity, mu)
     noisy += noise.gaussian(sums.size, 2.0**NOISE_BITS).reshape(sums.shape)
-    return np.asarray((noisy * under) // over, dtype=np.float64)
+    return np.asarray((noisy * under) >> bits, dtype=np.float64)
 
 
 def in_noise_units(sums: NDArray[np.generic], sensitivity: float, mu: float) -> NDArray[np.object_]:
@@ -71,12 +71,13 @@ def in_noise_units(sums: NDArray[np.generic], sensitivity: float, mu: float) -> 
             "mu is too small for so many sums; give the component a larger share, or use a larger "
             "mu, fewer bins or fewer columns"
         )
-    over, under = _noise_units(sensitivity, mu)
-    cut: NDArray[np.object_] = (sums.astype(object) * over) // under
+    bits, under = _noise_units(sensitivity, mu)
+    cut: NDArray[np.object_] = (sums.astype(object) * 2**bits) // under
     return cut
 
 
 def _noise_units(sensitivity: float, mu: float) -> tuple[int, int]:
-    """Units of the noise in one unit of the sums, as a ratio of whole numbers."""
-    numerator, denominator = (MARGIN * sensitivity / mu).as_integer_ratio()
-    return denominator << NOISE_BITS, numerator
+    """Units of the noise in one unit of the sums, ``2^bits / under``, as whole (bits, under)."""
+    # The denominator of a double is a power of two.
+    under, denominator = (MARGIN * sensitivity / mu).as_integer_ratio()
+    return NOISE_BITS + denominator.bit_length() - 1, under

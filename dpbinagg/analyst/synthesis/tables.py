@@ -278,6 +278,8 @@ def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) 
     """Whether the raw values give the transformed ones back, wherever they lie."""
     if name in rows or not np.isfinite(raw).all():
         return False
+    if name == _plain_response(design):
+        return True
     low, high = float(raw.min()), float(raw.max())
     wide = Numeric(low, high if high > low else np.nextafter(low, np.inf))
     try:
