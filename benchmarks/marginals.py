@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from projections import two_way_marginals
 from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
@@ -186,16 +187,11 @@ def aim(
 ) -> pd.DataFrame:
     """Adaptive and iterative mechanism with the workload of all two-way marginals.
 
-    In every round all candidates are projected from a new model. mbi compiles each projection,
-    which takes many times as long as the projection itself and would keep AIM from ending on
-    larger tables; here they are not compiled.
+    In every round all candidates are projected from a new model, here by `two_way_marginals`,
+    which gives what mbi's own projections give in a small part of their time: with those AIM did
+    not end on wide tables.
     """
-    import jax
     from mbi.junction_tree import hypothetical_model_size
-
-    def estimated(clique: tuple[str, ...]) -> Array:
-        with jax.disable_jit():
-            return run.estimated(clique)
 
     cells = Cells(frame, bounds, whole)
     run = _Marginals(cells.codes(frame), cells.sizes(), rng)
@@ -210,6 +206,7 @@ def aim(
         run.measure((name,), sigma)
     used = len(names) / (2 * sigma**2)
     run.estimate()
+    model = two_way_marginals(run.model)
     while used < rho * (1 - 1e-9):
         left = rho - used
         if left < 2 * (1 / (2 * sigma**2) + step**2 / 8):
@@ -227,15 +224,16 @@ def aim(
         bias = math.sqrt(2 / math.pi) * sigma
         scores = np.array(
             [
-                weight[c] * (np.abs(exact[c] - estimated(c)).sum() - bias * exact[c].size)
+                weight[c] * (np.abs(exact[c] - model[c]).sum() - bias * exact[c].size)
                 for c in fitting
             ]
         )
         chosen = fitting[run.choose(scores, step, max(weight[c] for c in fitting))]
-        before = estimated(chosen)
+        before = model[chosen]
         run.measure(chosen, sigma)
         run.estimate()
-        change = float(np.abs(estimated(chosen) - before).sum())
+        model = two_way_marginals(run.model)
+        change = float(np.abs(model[chosen] - before).sum())
         if change <= bias * exact[chosen].size:
             sigma, step = sigma / 2, 2 * step
     run.estimate()
