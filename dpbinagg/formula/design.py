@@ -186,25 +186,22 @@ class Design:
             arrays.missing |= ~np.isfinite(out).all(axis=1)
         out[arrays.missing] = np.nan
 
-    def plain_column(self, name: str) -> int | None:
-        """Index of the column that is a numeric variable itself, None without one."""
+    def plain_columns(self) -> dict[str, int]:
+        """Index of the column that is a numeric variable itself, for those that have one."""
+        found: dict[str, int] = {}
         for subterm in self._structure.subterms:
-            if subterm.variables == {name} and len(subterm.factors) == 1:
-                factor = subterm.factors[0]
-                if isinstance(factor, NumericFactor) and factor.is_variable:
-                    return subterm.start
-        return None
+            factor = subterm.factors[0] if len(subterm.factors) == 1 else None
+            if isinstance(factor, NumericFactor) and factor.is_variable:
+                found.setdefault(factor.variables[0], subterm.start)
+        return found
 
-    def numeric_levels(self, name: str) -> Array:
-        """Values of a numeric variable that the formula lists as levels, ascending."""
-        listed = [
-            factor.source.values
-            for factor in self._structure.right_factors
-            if isinstance(factor, CategoricalFactor)
-            and isinstance(factor.source, NumericLevels)
-            and factor.source.name == name
-        ]
-        return np.unique(np.array([value for values in listed for value in values], dtype=float))
+    def numeric_levels(self) -> dict[str, Array]:
+        """Values of numeric variables that the formula lists as levels, ascending."""
+        listed: dict[str, list[float]] = {}
+        for factor in self._structure.right_factors:
+            if isinstance(factor, CategoricalFactor) and isinstance(factor.source, NumericLevels):
+                listed.setdefault(factor.source.name, []).extend(factor.source.values)
+        return {name: np.unique(np.array(values, dtype=float)) for name, values in listed.items()}
 
     def columns_of(
         self, name: str, values: NDArray[Any]

@@ -120,15 +120,16 @@ def test_whole_numbers_meet_their_mean_as_nearly_as_they_can(rows, target):
 
 @given(st.floats(-120, 120), st.floats(0, 40), st.integers(0, 2**32 - 1))
 def test_restricted_normals_stay_inside(low, width, seed):
-    edges = np.full(20, low), np.full(20, low + width)
-    inside = between(np.zeros(20), 1.0, *edges, np.random.default_rng(seed))
+    edges = np.full(20, low, dtype=np.float32), np.full(20, low + width, dtype=np.float32)
+    inside = between(np.zeros(20, dtype=np.float32), 1.0, *edges, np.random.default_rng(seed))
     assert ((edges[0] <= inside) & (inside <= edges[1])).all()
 
 
 def test_restricted_normals_have_their_law():
     rng = np.random.default_rng(0)
     for low, high in ((-1.0, 0.5), (2.0, 3.0), (-10.0, -7.0), (-30.0, 30.0), (0.5, np.inf)):
-        drawn = between(np.zeros(4000), 1.0, np.array([low]), np.array([high]), rng)
+        edges = np.float32([low]), np.float32([high])
+        drawn = between(np.zeros(4000, dtype=np.float32), 1.0, *edges, rng)
         assert stats.kstest(drawn, stats.truncnorm(low, high).cdf).pvalue > 0.001
 
 
@@ -224,7 +225,8 @@ def test_panels_of_coordinates_do_not_show(monkeypatch, panel):
         monkeypatch.setattr("dpbinagg.analyst.synthesis.shape.PANEL", size)
         return gaussian_rows(shape, kept, low, low + 3.0, bins, np.random.default_rng(9))
 
-    np.testing.assert_allclose(rows(panel), rows(4), rtol=1e-9, atol=1e-9)
+    # Rounding of single precision; rows are about one apart.
+    np.testing.assert_allclose(rows(panel), rows(4), rtol=0, atol=1e-4)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(0, 2**32 - 1))

@@ -112,15 +112,21 @@ def public_rows(domain: Domain, n: int, rng: np.random.Generator) -> Rows:
 
 def carriers(design: Design) -> list[Carrier]:
     """A `Continuous` or `Discrete` for every raw variable of the right side."""
-    return [_carrier(design, name, design.domain[name]) for name in design.variables]
+    plain, levels = design.plain_columns(), design.numeric_levels()
+    found: list[Carrier] = []
+    for name in design.variables:
+        variable = design.domain[name]
+        if name in plain and name not in levels and isinstance(variable, Numeric):
+            ends = np.array([variable.lower, variable.upper])
+            found.append(Continuous(name, plain[name], ends, ends, True))
+        else:
+            found.append(_tabulated(design, name, levels.get(name, np.empty(0))))
+    return found
 
 
-def _carrier(design: Design, name: str, variable: Numeric | Categorical) -> Carrier:
-    levels = design.numeric_levels(name)
-    plain = design.plain_column(name)
-    if plain is not None and isinstance(variable, Numeric) and not levels.size:
-        ends = np.array([variable.lower, variable.upper])
-        return Continuous(name, plain, ends, ends, True)
+def _tabulated(design: Design, name: str, levels: Array) -> Carrier:
+    """The carrier that the columns of a variable show, on a grid and at the listed levels."""
+    variable = design.domain[name]
     grid = np.union1d(_grid(variable), levels)
     columns, table, defined = design.columns_of(name, grid)
     values, table = grid[defined], table[defined]

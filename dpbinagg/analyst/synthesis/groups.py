@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +11,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.types import Array
 
 Bin = NDArray[np.int64]
-
-
-def per_row(per_bin: Array, bins: Bin) -> Array:
-    """What the bin of every row has, (n,); one number, (1,), where all bins have the same.
-
-    Most variables of a large design are never split, and have the same edges in all bins.
-    """
-    return per_bin[:1] if (per_bin == per_bin[0]).all() else per_bin[bins]
+Number = TypeVar("Number", np.float32, np.float64)
 
 
 class Groups:
@@ -52,9 +46,14 @@ class Groups:
         size = self.sizes[filled]
         return filled, np.cumsum(size) - size, size
 
-    def each(self, per_bin: Array) -> Array:
-        """What the bin of every row has, as `per_row`."""
-        return per_row(per_bin, self.bins)
+    def each(self, per_bin: NDArray[Number]) -> NDArray[Number]:
+        """What the bin of every row has, (n,); one number, (1,), where all bins have the same.
+
+        Most variables of a large design are never split, and have the same edges in all bins.
+        """
+        if (per_bin == per_bin[0]).all():
+            return per_bin[:1]
+        return per_bin[self.bins] if self._order is not None else np.repeat(per_bin, self.sizes)
 
     def means(self, values: Array) -> Array:
         """Mean of the rows of every bin, (K,), NaN for a bin without rows."""

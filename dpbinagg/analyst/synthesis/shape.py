@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.synthesis.groups import per_row
+from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.types import Array, Bins, Moments
 
 SWEEPS = 1
@@ -28,6 +28,10 @@ PANEL = 16
 
 LEAST_VARIANCE = 1e-2
 """Floor of the eigenvalues, in units of a column's variance."""
+
+
+Single = NDArray[np.float32]
+Edges = list[tuple[Single, Single]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +94,18 @@ def _positive(cov: Array) -> Array:
     return positive
 
 
-def between(mean: Array, sd: float, low: Array, high: Array, rng: np.random.Generator) -> Array:
+def between(mean: Single, sd: float, low: Single, high: Single, rng: np.random.Generator) -> Single:
     """Normal values restricted to [low, high], edges (n,) or (1,).
 
     A value that falls inside is kept. One that falls outside is drawn again, as a quantile of
     the restricted law that is computed in the nearer tail.
     """
-    x = rng.standard_normal(len(mean))
-    x *= sd
+    x = rng.standard_normal(len(mean), dtype=np.float32)
+    x *= np.float32(sd)
     x += mean
     outside = np.flatnonzero((x < low) | (x > high))
     if outside.size:
-        centre = mean[outside]
+        centre = mean[outside].astype(np.float64)
         low, high = (edge if len(edge) == 1 else edge[outside] for edge in (low, high))
         z = _quantiles((low - centre) / sd, (high - centre) / sd, rng.random(outside.size))
         x[outside] = np.clip(centre + sd * z, low, high)
@@ -137,6 +141,7 @@ def gaussian_rows(
     are wide. Sweeps of Gibbs sampling over the coordinates with narrow edges correct the rest:
     coordinate j given all others is normal with variance ``1/P_jj`` and mean
     ``x_j - (P x)_j / P_jj``, P the inverse of the correlation matrix, inside its edges.
+    Coordinates are drawn in single precision and cut to the box in double.
 
     Parameters
     ----------
@@ -159,68 +164,66 @@ def gaussian_rows(
     least, most = (low - mean) / scale, (high - mean) / scale
     correlation = shape.cov / np.outer(unit, unit)
     precision = np.linalg.inv(correlation)
-    rows_in = np.bincount(bins, minlength=low.shape[1])
-    inside = (ndtr(most) - ndtr(least)) @ rows_in / max(len(bins), 1)
+    groups = Groups(bins, low.shape[1])
+    inside = (ndtr(most) - ndtr(least)) @ groups.sizes / max(len(bins), 1)
     narrow_first = np.argsort(inside, kind="stable")
     narrow = narrow_first[: np.count_nonzero(inside < WIDE)]
     order = np.concatenate([np.arange(f, len(unit)), narrow_first])
     root = np.linalg.cholesky(correlation[np.ix_(order, order)])
     drawn = np.empty((f, len(bins)))
+    sides = list(zip(least.astype(np.float32), most.astype(np.float32), strict=True))
     for start in range(0, len(bins), BLOCK):
         block = slice(start, start + BLOCK)
-        box = bins[block]
-        x = np.empty((len(unit), len(box)))
+        box = Groups(bins[block], low.shape[1])
+        x = np.empty((len(unit), len(box.bins)), dtype=np.float32)
         x[f:] = (kept[:, block] - shape.mean[f:, None]) / unit[f:, None]
-        edges = [(per_row(a, box), per_row(b, box)) for a, b in zip(least, most, strict=True)]
+        edges = [(box.each(a), box.each(b)) for a, b in sides]
         _draw_in_order(x, root, edges, narrow_first, rng)
         for _ in range(sweeps):
             _sweep(x, precision, edges, narrow, rng)
         np.multiply(scale, x[:f], out=drawn[:, block])
     drawn += mean
     for row, a, b in zip(drawn, low, high, strict=True):
-        np.clip(row, per_row(a, bins), per_row(b, bins), out=row)
+        np.clip(row, groups.each(a), groups.each(b), out=row)
     return drawn
 
 
-Edges = list[tuple[Array, Array]]
-
-
 def _draw_in_order(
-    x: Array, root: Array, edges: Edges, order: NDArray[np.intp], rng: np.random.Generator
+    x: Single, root: Array, edges: Edges, order: NDArray[np.intp], rng: np.random.Generator
 ) -> None:
     """Draw the first coordinates of x, (q, n), in `order`, each given those before it.
 
     `root` is L for all other coordinates followed by these.
     """
     first, sd = len(x) - len(edges), np.diag(root)
-    lower = root / sd
+    lower = (root / sd).astype(np.float32)
     known = np.linalg.solve(lower[:first, :first], x[len(edges) :])
 
-    def draw(k: int, mean: Array) -> Array:
+    def draw(k: int, mean: Single) -> Single:
         j = int(order[k])
-        x[j] = between(mean, sd[first + k], *edges[j], rng)
+        x[j] = between(mean, float(sd[first + k]), *edges[j], rng)
         return np.asarray(x[j] - mean)
 
     _in_turn(lower[first:, first:], lower[first:, :first] @ known, draw)
 
 
 def _sweep(
-    x: Array, precision: Array, edges: Edges, chosen: NDArray[np.intp], rng: np.random.Generator
+    x: Single, precision: Array, edges: Edges, chosen: NDArray[np.intp], rng: np.random.Generator
 ) -> None:
     """Draw each of the `chosen` coordinates of x, (q, n), given all others."""
-    rows = precision[chosen] / precision[chosen, chosen][:, None]
+    rows = (precision[chosen] / precision[chosen, chosen][:, None]).astype(np.float32)
     sd = 1.0 / np.sqrt(precision[chosen, chosen])
 
-    def draw(k: int, mean: Array) -> Array:
+    def draw(k: int, mean: Single) -> Single:
         j = int(chosen[k])
         before = x[j].copy()
-        x[j] = between(mean, sd[k], *edges[j], rng)
+        x[j] = between(mean, float(sd[k]), *edges[j], rng)
         return np.asarray(x[j] - before)
 
     _in_turn(-rows[:, chosen], x[chosen] - rows @ x, draw)
 
 
-def _in_turn(lower: Array, base: Array, draw: Callable[[int, Array], Array]) -> None:
+def _in_turn(lower: Single, base: Single, draw: Callable[[int, Single], Single]) -> None:
     """``found_k = draw(k, base_k + sum_{i<k} lower_ki found_i)``, one row k after the other.
 
     What all rows before a panel of rows add to it is one product of matrices.

@@ -27,6 +27,10 @@ SHARES = (0.1, 0.3, 1.0)
 MAX_BINS = 300
 """With more bins, those with the least noise are used."""
 
+STEP = 2**11
+"""Rows for which the surface is found together: the kernel between them and the bins fits the
+cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:
@@ -48,9 +52,11 @@ class Surface:
         if self.smooth:
             used = np.flatnonzero(self.weights)
             # Single precision: rows are many, and noise is larger by far.
-            near, far = (part.astype(np.float32) for part in (points, self.points[used]))
-            kernel = _kernel(near, far, self.width)
-            values = values + self.smooth * (kernel @ self.weights[used].astype(np.float32))
+            far = self.points[used].astype(np.float32)
+            weights = (self.smooth * self.weights[used]).astype(np.float32)
+            for start in range(0, len(points), STEP):
+                near = points[start : start + STEP].astype(np.float32)
+                values[start : start + STEP] += _kernel(near, far, self.width) @ weights
         return np.asarray(values)
 
 
