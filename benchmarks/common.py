@@ -9,8 +9,9 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,13 +52,41 @@ def replicate_map(
 
     Each process computes in one thread. One that dies ends the run with an error.
     """
-    start, rows = time.monotonic(), []
+    with _workers(processes) as pool:
+        return _gather(pool.map(function, tasks), len(tasks), label)
+
+
+def replicate_in_turn(
+    function: Callable[[Any], list[dict[str, Any]]],
+    turns: Sequence[Mapping[str, Any]],
+    label: str,
+) -> pd.DataFrame:
+    """Rows of ``function(task)`` over the tasks of all turns, one at a time, to compare seconds.
+
+    A turn has a task for each method. All tasks of a method run in one process of their own:
+    what another one has loaded, compiled or left in memory does not slow it down.
+    """
+    with ExitStack() as stack:
+        pools = {method: stack.enter_context(_workers(1)) for method in turns[0]}
+        results = (
+            pools[method].submit(function, task).result()
+            for turn in turns
+            for method, task in turn.items()
+        )
+        return _gather(results, len(turns) * len(pools), label)
+
+
+def _workers(processes: int) -> ProcessPoolExecutor:
+    """Fresh processes that compute in one thread each."""
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for done, part in enumerate(pool.map(function, tasks), start=1):
-            rows.extend(part)
-            _progress(label, done, len(tasks), time.monotonic() - start)
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _gather(results: Iterable[list[dict[str, Any]]], total: int, label: str) -> pd.DataFrame:
+    start, rows = time.monotonic(), []
+    for done, part in enumerate(results, start=1):
+        rows.extend(part)
+        _progress(label, done, total, time.monotonic() - start)
     return pd.DataFrame(rows)
 
 

@@ -3,6 +3,7 @@
     python benchmarks/synthetic.py --replicates 10 --data FOLDER
     python benchmarks/synthetic.py --replicates 10 --only predictive --only mst --data FOLDER
     python benchmarks/synthetic.py --replicates 3 --first 7 --only aim --sets D3 --data FOLDER
+    python benchmarks/synthetic.py --replicates 10 --only predictive --only mst --seconds
 
 Each replicate splits a data set into 80% from which a synthetic table is made and 20% on which
 models trained on it are tested; the error is that of prediction over the variance of the response,
@@ -15,8 +16,9 @@ The release spends nothing on ranges (bounds are given) and, of mu^2, 6% on the 
 counts, 15% on sums of covariates, 10% on sums of the response, 22% on moments and 41% on scores.
 Models: gradient boosting, random forest, support vectors, a neural network (not under 500 records),
 scikit-learn's defaults on standardised columns. They train on at most 5,000 rows, 4,000 for sets
-with more than 20 covariates, whatever the method. Seconds are those of the processor, which other
-work on the machine does not change.
+with more than 20 covariates, whatever the method. Seconds are those of the processor. To compare
+them, ``--seconds`` makes the same tables again without training on them, one at a time, methods
+in turn and each in a process of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +34,16 @@ from typing import Any
 import marginals
 import numpy as np
 import pandas as pd
-from common import arguments, mean_error, replicate_map, rng_for, uci_keys, uci_set, write_csv
+from common import (
+    arguments,
+    mean_error,
+    replicate_in_turn,
+    replicate_map,
+    rng_for,
+    uci_keys,
+    uci_set,
+    write_csv,
+)
 from numpy.typing import NDArray
 
 from dpbinagg import Budget, Domain, dp_ols, dp_release, gdp
@@ -71,6 +82,8 @@ class Problem:
 
 
 Method = Callable[[Problem], pd.DataFrame]
+Task = tuple[str, str, str, int]
+"""Folder, data set, method, replicate."""
 
 
 # --- methods ---------------------------------------------------------------------------------
@@ -193,8 +206,22 @@ def domain_of(frame: pd.DataFrame) -> Domain:
     return Domain(spec)
 
 
-def run(task: tuple[str, str, str, int]) -> list[dict[str, Any]]:
-    """One synthetic table of one method for one data set."""
+def timed(task: Task) -> list[dict[str, Any]]:
+    """The seconds that one synthetic table of one method takes."""
+    return [_made(task)[0]]
+
+
+def run(task: Task) -> list[dict[str, Any]]:
+    """The seconds of one synthetic table, and the errors of models trained on it."""
+    row, table, test, n_records = _made(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = errors(table, test, n_records)
+    return [{**row, **found, "mean": float(np.mean(list(found.values())))}]
+
+
+def _made(task: Task) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, int]:
+    """One synthetic table of one method for one data set, and the records to test on."""
     folder, key, method, replicate = task
     frame = uci_set(folder, key).frame
     order = rng_for("split", key, replicate).permutation(len(frame))
@@ -207,9 +234,8 @@ def run(task: tuple[str, str, str, int]) -> list[dict[str, Any]]:
         start = time.process_time()
         table = METHODS[method](problem)
         seconds = time.process_time() - start
-        found = errors(table, frame.iloc[order[cut:]], len(frame))
     row = {"set": key, "method": method, "replicate": replicate, "seconds": seconds}
-    return [{**row, **found, "mean": float(np.mean(list(found.values())))}]
+    return row, table, frame.iloc[order[cut:]], len(frame)
 
 
 def table3(rows: pd.DataFrame) -> pd.DataFrame:
@@ -264,11 +290,19 @@ def merged(path: Path, rows: pd.DataFrame, first: int = 0) -> pd.DataFrame:
     return pd.concat([old[kept], rows], ignore_index=True)
 
 
+def with_seconds(path: Path, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of earlier runs, their seconds those of this run where it has them."""
+    table = pd.read_csv(path).set_index(["set", "method", "replicate"])
+    table.update(rows.set_index(["set", "method", "replicate"]))
+    return table.reset_index()
+
+
 def main() -> None:
     """Run the benchmark, merge it with earlier runs and write the tables."""
     parser = arguments(__doc__ or "", list(METHODS))
     parser.add_argument("--sets", nargs="*", help="ids of data sets; all by default")
     parser.add_argument("--first", type=int, default=0, help="number of the first replicate")
+    parser.add_argument("--seconds", action="store_true", help="only compare seconds")
     options = parser.parse_args()
     methods = options.only or [m for m in METHODS if m not in ("aim", "mst")]
     if {"aim", "mst"} & set(methods) and not marginals.installed():
@@ -276,17 +310,20 @@ def main() -> None:
         methods = [name for name in methods if name not in ("aim", "mst")]
     keys = [key for key in uci_keys(options.data) if not options.sets or key in options.sets]
     path = options.out / "synthetic_runs.csv"
+    replicates = range(options.first, options.first + options.replicates)
     # One set after the other, each written when it is done and in processes of its own: MST and
-    # AIM compile for every table, and the system lets one process map only so much code. Methods
-    # take turns, so that all meet the machine in the same moods.
+    # AIM compile for every table, and the system lets one process map only so much code.
     for key in keys:
-        tasks = [
-            (options.data, key, method, replicate)
-            for replicate in range(options.first, options.first + options.replicates)
-            for method in methods
+        turns = [
+            {m: (options.data, key, m, replicate) for m in methods} for replicate in replicates
         ]
-        rows = replicate_map(run, tasks, f"synthetic, {key}", options.processes)
-        rows = merged(path, rows, options.first)
+        label = f"synthetic, {key}"
+        if options.seconds:
+            rows = with_seconds(path, replicate_in_turn(timed, turns, label))
+        else:
+            tasks = [task for turn in turns for task in turn.values()]
+            rows = replicate_map(run, tasks, label, options.processes)
+            rows = merged(path, rows, options.first)
         rows = rows.sort_values(["set", "method", "replicate"], ignore_index=True)
         write_csv(rows, path)
         table = table3(rows)

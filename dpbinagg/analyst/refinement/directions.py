@@ -27,8 +27,8 @@ class Directions:
 
     Attributes
     ----------
-    root : (k, k) array
-        Symmetric ``A^(-1/2)``.
+    root, inverse_root : (k, k) arrays
+        Symmetric ``A^(1/2)`` and ``A^(-1/2)``.
     vectors : (k, k) array
     means : (k,) array
     mean : float
@@ -37,6 +37,7 @@ class Directions:
     """
 
     root: Array
+    inverse_root: Array
     vectors: Array
     means: Array
     mean: float
@@ -73,10 +74,10 @@ def directions(
     The means are eigenvalues of ``I - A^-1/2 P A^-1/2``, its departure D from the overall
     mean shrunk by ``1 - E|noise|^2/|D|^2``.
     """
-    root = kalman.inverse_root(gram)
-    departure = (1.0 - mean) * np.eye(root.shape[0]) - symmetric(root @ spread @ root)
+    root, inverse = kalman.roots(gram)
+    departure = (1.0 - mean) * np.eye(len(root)) - symmetric(inverse @ spread @ inverse)
     noise = float(np.sum(gram_variance * (1.0 - mean) ** 2 + spread_variance)) / nobs**2
     found = max(float(np.sum(departure**2)), np.finfo(float).tiny)
     values, vectors = np.linalg.eigh(max(0.0, 1.0 - noise / found) * departure)
     means = np.clip(mean + values, LEAST_MEAN * mean, max(MOST_MEAN, mean))
-    return Directions(root, vectors, means, mean, spread_clip)
+    return Directions(root, inverse, vectors, means, mean, spread_clip)

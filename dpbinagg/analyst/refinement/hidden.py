@@ -62,7 +62,7 @@ def direction(state: State) -> Array | None:
     if found is None or np.linalg.norm(state.q[0]) < 1.0 - 1e-6:
         return None
     constant = np.linalg.solve(state.whitening.T, state.q[0])
-    root = found.root * np.sqrt(state.nobs)
-    centred = np.linalg.solve(root, constant)
+    root = found.inverse_root * np.sqrt(state.nobs)
+    centred = found.root @ constant / np.sqrt(state.nobs)
     departure = (found.vectors * (found.means - found.mean)) @ found.vectors.T
     return np.asarray(root @ (centred + STEEPNESS * (departure @ centred) / found.mean))

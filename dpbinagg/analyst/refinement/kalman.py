@@ -56,10 +56,11 @@ def raise_eigenvalues(matrix: Array, floor: float) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def inverse_root(matrix: Array) -> Array:
-    """Symmetric ``M^(-1/2)`` of a positive definite matrix."""
+def roots(matrix: Array, floor: float = 0.0) -> tuple[Array, Array]:
+    """Symmetric ``M^(1/2)`` and ``M^(-1/2)`` of a matrix, its eigenvalues raised to `floor`."""
     values, vectors = np.linalg.eigh(symmetric(matrix))
-    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+    sizes = np.sqrt(np.maximum(values, floor))
+    return (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
 
 
 def doubt(gram: Array, variance: Array) -> Array:

@@ -97,7 +97,7 @@ def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -
         state = _drop_weak(state)
     if state.rounds_left > 1:
         level = kalman.spectral_level(state.gram_variance)
-        state = whitened(state, kalman.raise_eigenvalues(state.gram, max(level, 0.02 * state.nobs)))
+        state = whitened(state, state.gram, max(level, 0.02 * state.nobs))
     return state
 
 
@@ -111,9 +111,8 @@ def _slope(state: State, clip: float) -> tuple[Array, float]:
         kept = 1.0 - state.share_clipped
         return kept * state.gram, kept
     shares = found.kept(clip, state.share_clipped)
-    half = np.linalg.inv(found.root)
     inner = (found.vectors * shares) @ found.vectors.T
-    return symmetric(half @ inner @ half), float(np.mean(shares))
+    return symmetric(found.root @ inner @ found.root), float(np.mean(shares))
 
 
 def _learn_spread(

@@ -60,8 +60,8 @@ def privacy_cov(state: State) -> Array:
 
 def weak_directions(state: State) -> int:
     """Number of directions dropped, or hardly known beyond the prior."""
-    root = kalman.inverse_root(state.prior)
-    left = np.linalg.eigvalsh(symmetric(root @ state.noise @ root))
+    _, inverse = kalman.roots(state.prior)
+    left = np.linalg.eigvalsh(symmetric(inverse @ state.noise @ inverse))
     return state.dropped + int(np.sum(left > LEAST_LEARNT))
 
 
@@ -93,7 +93,7 @@ def sampling_cov(state: State) -> Array:
         return np.asarray(variance / (1.0 - beyond) ** 2 * np.linalg.inv(state.gram))
     ratio = found.relative_square(state.clip) / found.kept(state.clip, beyond) ** 2
     spread = (found.vectors * (variance * ratio)) @ found.vectors.T
-    return symmetric(found.root @ spread @ found.root)
+    return symmetric(found.inverse_root @ spread @ found.inverse_root)
 
 
 def clip_note(clip: float, scale: float, share: float) -> str:

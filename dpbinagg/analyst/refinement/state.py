@@ -166,7 +166,7 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
         ceiling=total,
     )
     state = replace(state, schedule=schedule_from(state.prediction2 / state.scale))
-    return whitened(state, kalman.raise_eigenvalues(gram, max(2 * level, 1e-9 * n)))
+    return whitened(state, gram, max(2 * level, 1e-9 * n))
 
 
 def _number(moments: Moments, nobs: float | None, nobs_sd: float) -> tuple[float, float]:
@@ -205,10 +205,10 @@ def _jitter(cov: Array) -> Array:
     return np.asarray(1e-18 * max(float(np.trace(cov)), 1.0) * np.eye(cov.shape[0]))
 
 
-def whitened(state: State, gram: Array) -> State:
-    """Change to coordinates in which `gram` is n times the identity."""
-    m = math.sqrt(state.nobs) * kalman.inverse_root(gram)
-    back = np.linalg.inv(m)
+def whitened(state: State, gram: Array, floor: float) -> State:
+    """Coordinates in which `gram`, eigenvalues raised to `floor`, is n times the identity."""
+    root, inverse = kalman.roots(gram, floor)
+    m, back = inverse * math.sqrt(state.nobs), root / math.sqrt(state.nobs)
     return replace(
         state,
         whitening=m @ state.whitening,

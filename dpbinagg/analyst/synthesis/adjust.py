@@ -24,7 +24,8 @@ def match_means(values: Array, groups: Groups, target: Array, low: Array, high: 
 
     Parameters
     ----------
-    values : (n,) array, inside the boxes
+    values : (n,) array
+        Inside the boxes, up to rounding.
     groups : Groups
         The boxes they are in.
     target, low, high : (K,) arrays
@@ -52,11 +53,14 @@ def _spread(u: Array, groups: Groups, goal: Array, mean: Array) -> Array:
     With odds multiplied by a, u becomes ``a u / (1 - u + a u)``, and the derivative of its mean
     with respect to log a is the mean of ``u (1 - u)``.
     """
-    slope = groups.means(u * (1.0 - u))
+    slope = mean - groups.means(u * u)
     with np.errstate(invalid="ignore", divide="ignore"):
         step = np.clip((goal - mean) / slope, -LONGEST_STEP, LONGEST_STEP)
-    odds = groups.each(np.exp(np.where(np.isfinite(step), step, 0.0)))
-    return np.asarray(odds * u / (1.0 + (odds - 1.0) * u))
+    multiplied = groups.each(np.exp(np.where(np.isfinite(step), step, 0.0))) * u
+    rest = 1.0 - u
+    rest += multiplied
+    multiplied /= rest
+    return np.asarray(multiplied)
 
 
 def match_whole_means(

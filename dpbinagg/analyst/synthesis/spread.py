@@ -103,16 +103,19 @@ class Spreader:
                 possible &= carrier.members(self.boxes).any(axis=1)
         return possible
 
-    def positions(self, rows: Rows, n: int) -> Array:
-        """Where rows lie: numbers in shares of their range, categories as dummies, (n, d)."""
+    def positions(self, rows: Rows, n: int) -> NDArray[np.float32]:
+        """Where rows lie: numbers in shares of their range, categories as dummies, (n, d).
+
+        In single precision, which is far finer than what is known of any place.
+        """
         places: list[NDArray[np.generic]] = []
         for name, variable in self.release.partition.domain.items():
             if isinstance(variable, Numeric):
-                values = rows[name].astype(np.float64, copy=False)
-                places.append((values - variable.lower) / (variable.upper - variable.lower))
+                share = (rows[name] - variable.lower) * (1.0 / (variable.upper - variable.lower))
+                places.append(share.astype(np.float32))
             else:
                 places.extend(rows[name] == code for code in range(len(variable.levels)))
-        return np.array(places, dtype=np.float64).reshape(len(places), n).T
+        return np.array(places, dtype=np.float32).reshape(len(places), n).T
 
     def mean_columns(self, columns: Array, groups: Groups) -> tuple[Array, Array]:
         """Mean design columns of the rows of every bin, and how far those of the records may be.
@@ -238,8 +241,7 @@ class Spreader:
             return match_whole_means(latent, groups, target, low, high)
         left, right = carrier.forward(low), carrier.forward(high)
         least, most = np.minimum(left, right), np.maximum(left, right)
-        values = np.clip(latent, groups.each(least), groups.each(most))
-        matched = match_means(values, groups, target, least, most)
+        matched = match_means(latent, groups, target, least, most)
         if carrier.identity:
             return matched
         raw = carrier.backward(matched)

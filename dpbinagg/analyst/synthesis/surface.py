@@ -46,7 +46,7 @@ class Surface:
     smooth: float
     own: float
 
-    def at(self, points: Array, bin_of: NDArray[np.int64]) -> Array:
+    def at(self, points: Matrix, bin_of: NDArray[np.int64]) -> Array:
         """The surface for rows at `points` in the bins `bin_of`, (n,)."""
         values = self.own * self.weights[bin_of]
         if self.smooth:
@@ -55,7 +55,7 @@ class Surface:
             far = self.points[used].astype(np.float32)
             weights = (self.smooth * self.weights[used]).astype(np.float32)
             for start in range(0, len(points), STEP):
-                near = points[start : start + STEP].astype(np.float32)
+                near = points[start : start + STEP].astype(np.float32, copy=False)
                 values[start : start + STEP] += _kernel(near, far, self.width) @ weights
         return np.asarray(values)
 
