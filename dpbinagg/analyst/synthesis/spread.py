@@ -111,7 +111,8 @@ class Spreader:
         places: list[NDArray[np.generic]] = []
         for name, variable in self.release.partition.domain.items():
             if isinstance(variable, Numeric):
-                share = (rows[name] - variable.lower) * (1.0 / (variable.upper - variable.lower))
+                values = rows[name].astype(np.float64, copy=False)
+                share = (values - variable.lower) / (variable.upper - variable.lower)
                 places.append(share.astype(np.float32))
             else:
                 places.extend(rows[name] == code for code in range(len(variable.levels)))
