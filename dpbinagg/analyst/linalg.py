@@ -44,11 +44,3 @@ def project_psd(matrix: Array, floor: float = 0.0) -> Array:
     """Raise every eigenvalue of a symmetric matrix to at least `floor`."""
     values, vectors = np.linalg.eigh(symmetric(matrix))
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
-
-
-def root_psd(matrix: Array, floor: float = 0.0) -> tuple[Array, Array]:
-    """Return M^(1/2) and M^(-1/2), eigenvalues raised to `floor` (relative to the largest)."""
-    values, vectors = np.linalg.eigh(symmetric(matrix))
-    least = max(floor * float(values[-1]), np.finfo(float).tiny)
-    roots = np.sqrt(np.maximum(values, least))
-    return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
