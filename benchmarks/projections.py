@@ -11,12 +11,14 @@ before it, and T those that it shares with the next,
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Array = NDArray[np.float64]
 Clique = tuple[str, ...]

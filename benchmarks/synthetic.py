@@ -310,6 +310,8 @@ def main() -> None:
         methods = [name for name in methods if name not in ("aim", "mst")]
     keys = [key for key in uci_keys(options.data) if not options.sets or key in options.sets]
     path = options.out / "synthetic_runs.csv"
+    if options.seconds and not path.is_file():
+        parser.error(f"--seconds adds to an earlier run, and there is no {path}")
     replicates = range(options.first, options.first + options.replicates)
     # One set after the other, each written when it is done and in processes of its own: MST and
     # AIM compile for every table, and the system lets one process map only so much code.

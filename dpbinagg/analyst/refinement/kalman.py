@@ -59,7 +59,7 @@ def raise_eigenvalues(matrix: Array, floor: float) -> Array:
 def roots(matrix: Array, floor: float = 0.0) -> tuple[Array, Array]:
     """Symmetric ``M^(1/2)`` and ``M^(-1/2)`` of a matrix, its eigenvalues raised to `floor`."""
     values, vectors = np.linalg.eigh(symmetric(matrix))
-    sizes = np.sqrt(np.maximum(values, floor))
+    sizes = np.sqrt(np.maximum(values, max(floor, np.finfo(float).tiny)))
     return (vectors * sizes) @ vectors.T, (vectors / sizes) @ vectors.T
 
 
