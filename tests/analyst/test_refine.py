@@ -15,7 +15,7 @@ from dpbinagg.analyst.refinement.clipping import (
 )
 from dpbinagg.analyst.refinement.hidden import direction
 from dpbinagg.analyst.refinement.refine import plan_round, round_mus
-from dpbinagg.analyst.refinement.schedule import LONG, ONE, SHORT
+from dpbinagg.analyst.refinement.schedule import LONG, ONE
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
 
 
@@ -51,7 +51,7 @@ def coverage(n, d, replicates, errors=None):
     return np.mean(hits, axis=0), np.sqrt(ratio[0] / ratio[1])
 
 
-@pytest.mark.parametrize("schedule", [ONE, SHORT, LONG])
+@pytest.mark.parametrize("schedule", [ONE, LONG])
 def test_rounds_compose_to_the_budget(schedule):
     mus = round_mus(0.7, schedule)
     assert len(mus) == len(schedule)

@@ -10,8 +10,9 @@ from dpbinagg.analyst.types import Array
 EDGE = 2.0
 """Edge of the spectrum of the noise of a matrix, in units of its `spectral_level`."""
 
-SWEEPS = 3
-"""Passes of `update`; the second moment of what is estimated settles in two."""
+SWEEPS = 1
+"""Passes of `update`. One counts the error of the matrix at the size of the prior; more would let
+an estimate that is small by chance make it look small, round after round."""
 
 
 def matrix_noise(variance: Array, second: Array) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbinagg.analyst.refinement.schedule import AMPLE, ONE, SHORT
+from dpbinagg.analyst.refinement.schedule import AMPLE, NEAR, ONE
 from dpbinagg.analyst.refinement.state import FIRST_LEVERAGE, State
 from dpbinagg.analyst.refinement.tails import Excess, Tails, excess, lattice
 from dpbinagg.analyst.types import Array
@@ -18,11 +18,13 @@ FIRST_THRESHOLD, N_CELLS = 2.0, 6
 NORM_MULTIPLES = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0])
 LEAST_LEVERAGE = 1.5
 """Leverage bound R^2 in units of the mean leverage, at least."""
-LEVERAGE_SHARE = 0.01
-"""Share of records whose leverage may be cut when the noise allows."""
-FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.02, 0.2, 0.12
+LEVERAGE_SHARE = 0.001
+"""Share of records whose leverage may be cut when the noise allows: what is cut moves the
+estimate away from least squares where the model is wrong."""
+FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.1, 0.5, 0.5
 """Noise variance relative to sampling variance that a leverage bound may cost without
-asking, may cost to cut few records, and that a wide clip may cost."""
+asking, may cost to cut few records, and that a wide clip may cost: wide bounds and clips
+trade a tenth of precision for an estimate that is least squares."""
 BIAS_WEIGHT = 1.5
 """Bias of a slope that a hidden mean of 1 may cause, in whitened units."""
 
@@ -56,7 +58,7 @@ def plan_round(state: State, mu: float) -> ScoreRequest:
 
 def with_schedule(state: State, mu: float) -> State:
     """The state at its start, with the rounds to take if all of them together have `mu`."""
-    if state.schedule is not SHORT:
+    if state.prediction2 > NEAR * state.scale:
         return state
     single = replace(state, schedule=ONE)
     radius = _radius(single, mu, single.whitening @ single.q.T)

@@ -60,8 +60,9 @@ CEILING = 3.0
 """The residuals after a step are at most so much larger, in mean square, than before it."""
 LEAST_DOUBT = 1e-9
 """Floor of the noise of a mean clipped square: a release with hardly any noise is exact."""
-ROOT_SHIFT = 0.02
-"""Variance, relative to sampling, by which rounds that weigh records differently may differ."""
+ROOT_SHIFT = 3.0
+"""Variance, relative to sampling, by which rounds that clip and weigh records differently may
+differ: so large that the last round hardly leans on earlier ones."""
 
 
 def update(state: State, request: ScoreRequest, noisy: NoisyScores, mu: float) -> State:

@@ -30,12 +30,6 @@ LONG: Schedule = (
 one).  Early rounds are cheap: each divides the error of prediction by 5 to 25, and what they
 learn is kept."""
 
-SHORT: Schedule = (
-    Round(0.30, 2.5, GroupWeights(hessian=1.0, tails=0.8, norms=0.4)),
-    Round(0.70, 2.0, GroupWeights(hessian=0.4)),
-)
-"""Where the moments already say enough: one round to probe the tails, one to finish."""
-
 ONE: Schedule = (Round(1.0, 50.0, GroupWeights(hessian=0.4, tails=0.8)),)
 """Where noise allows a clip so wide that it hides next to nothing: no need to look at the tails
 before. With lognormal errors and 1e8 records a few hundredths of a standard error are hidden."""
@@ -45,12 +39,8 @@ AMPLE = 2.0
 known before the first round."""
 
 NEAR = 0.01
-"""Error of prediction, in error variances, from which on no rounds to approach are needed."""
-
-
-def schedule_from(distance: float) -> Schedule:
-    """The rounds to take from a first estimate with that error of prediction."""
-    return SHORT if distance <= NEAR else LONG
+"""Error of prediction, in error variances, under which one round may be enough: the average
+hides directions that the first estimate does not resolve."""
 
 
 def round_mus(mu: float, schedule: Schedule) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.moments import basis
 from dpbinagg.analyst.refinement import kalman
 from dpbinagg.analyst.refinement.directions import Directions, directions
-from dpbinagg.analyst.refinement.schedule import LONG, Schedule, schedule_from
+from dpbinagg.analyst.refinement.schedule import LONG, Schedule
 from dpbinagg.analyst.refinement.tails import TailCount
 from dpbinagg.analyst.types import Array, Moments
 
@@ -165,7 +165,6 @@ def start(moments: Moments, nobs: float | None = None, nobs_sd: float = 0.0) -> 
         scale=scale,
         ceiling=total,
     )
-    state = replace(state, schedule=schedule_from(state.prediction2 / state.scale))
     return whitened(state, gram, max(2 * level, 1e-9 * n))
 
 
