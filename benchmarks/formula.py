@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import patsy
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Domain
 from dpbinagg.formula import build, build_design
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Domain
 
 RESULTS = Path(__file__).parent / "results"
 REGIONS = ["north", "south", "east", "west"]

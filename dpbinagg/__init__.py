@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
-    from dpbinagg.domain import Domain as Domain
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
     from dpbinagg.errors import DomainError as DomainError
@@ -43,25 +42,26 @@ if TYPE_CHECKING:
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
-    from dpbinagg.partition import Partition as Partition
-    from dpbinagg.planning import plan as plan
-    from dpbinagg.progress import show_progress as show_progress
-    from dpbinagg.release import Release as Release
-    from dpbinagg.release_files import load_release as load_release
+    from dpbinagg.protocol.planning import plan as plan
+    from dpbinagg.protocol.progress import show_progress as show_progress
+    from dpbinagg.public.domain import Domain as Domain
+    from dpbinagg.public.partition import Partition as Partition
+    from dpbinagg.release.release import Release as Release
+    from dpbinagg.release.saving import load_release as load_release
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
     "dp_release": "dpbinagg.api",
-    "plan": "dpbinagg.planning",
-    "load_release": "dpbinagg.release_files",
+    "plan": "dpbinagg.protocol.planning",
+    "load_release": "dpbinagg.release.saving",
     "refit": "dpbinagg.analyst.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
-    "show_progress": "dpbinagg.progress",
-    "Domain": "dpbinagg.domain",
+    "show_progress": "dpbinagg.protocol.progress",
+    "Domain": "dpbinagg.public.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",
-    "Partition": "dpbinagg.partition",
-    "Release": "dpbinagg.release",
+    "Partition": "dpbinagg.public.partition",
+    "Release": "dpbinagg.release.release",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",
     "FormulaError": "dpbinagg.errors",

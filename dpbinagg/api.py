@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from dpbinagg import pipeline
 from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.engines import open_data
 from dpbinagg.curator.engines.tables import open_table
-from dpbinagg.domain import Domain
 from dpbinagg.errors import DomainError, IncompleteError
 from dpbinagg.formula import build_design
-from dpbinagg.release import Release
-from dpbinagg.settings import (
+from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.settings import (
     COV_TYPES,
     ESTIMATORS,
     Settings,
@@ -23,6 +21,8 @@ from dpbinagg.settings import (
     check_scale,
     one_of,
 )
+from dpbinagg.public.domain import Domain
+from dpbinagg.release.release import Release
 
 
 def dp_ols(

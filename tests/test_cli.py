@@ -258,7 +258,7 @@ def test_a_folder_that_is_not_a_release_is_refused_before_anything_is_spent(tmp_
 
 
 def test_a_release_that_was_paid_for_is_not_lost(tmp_path, monkeypatch, capsys):
-    from dpbinagg import release_files
+    from dpbinagg.release import saving as release_files
 
     original = release_files.save_release
 

@@ -18,8 +18,8 @@ import statsmodels.formula.api as smf
 
 from dpbinagg import datasets
 from dpbinagg.datasets import bundled, simulate
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "dpbinagg" / "datasets"

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DomainError
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 
 def test_the_forms_of_a_declaration():

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import CodeCounts, privtree
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DomainError
 from dpbinagg.formula import build_design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import IntervalAxis, Paths
+from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import IntervalAxis, Paths
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from dpbinagg import Budget, Domain, dp_ols, dp_release
 from dpbinagg.errors import ReleaseError
-from dpbinagg.files import folder as folders
-from dpbinagg.files.dialects import r_dialect, stata_dialect
-from dpbinagg.files.plain import to_json, tree_from_plain, tree_to_plain
-from dpbinagg.release import Release
-from dpbinagg.release_files import load_release, save_release
+from dpbinagg.release import folder as folders
+from dpbinagg.release.dialects import r_dialect, stata_dialect
+from dpbinagg.release.plain import to_json, tree_from_plain, tree_to_plain
+from dpbinagg.release.release import Release
+from dpbinagg.release.saving import load_release, save_release
 
 FORMULA = "np.log(wage) ~ educ + np.sqrt(exper) + I(exper**2):union + C(region) + k"
 BOUNDS = {
@@ -325,13 +325,13 @@ def test_a_killed_process_leaves_the_old_folder_or_none(release, copy):
     before = snapshot(copy)
     script = (
         "import os, signal, sys\n"
-        "from dpbinagg.files import folder\n"
+        "from dpbinagg.release import folder\n"
         "real, seen = folder._write, []\n"
         "def write(*args):\n"
         "    real(*args); seen.append(1)\n"
         "    if len(seen) == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
         "folder._write = write\n"
-        "from dpbinagg.release_files import load_release\n"
+        "from dpbinagg.release.saving import load_release\n"
         "load_release(sys.argv[1]).save(sys.argv[1])\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(copy)], check=False, env=environment())

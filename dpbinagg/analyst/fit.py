@@ -25,9 +25,9 @@ from dpbinagg.analyst.refinement.smaller import smaller_model
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.release import Release
-from dpbinagg.rounds import NoisyScores, ScoreRequest
-from dpbinagg.scaling import column_scaling
+from dpbinagg.public.rounds import NoisyScores, ScoreRequest
+from dpbinagg.public.scaling import column_scaling
+from dpbinagg.release.release import Release
 
 
 def released_bins(release: Release) -> Bins | None:

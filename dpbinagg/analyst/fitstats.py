@@ -15,7 +15,7 @@ from dpbinagg.analyst.refinement.clipping import sd_from_spread
 from dpbinagg.analyst.refinement.state import State
 from dpbinagg.analyst.types import Array, Estimate, Moments
 from dpbinagg.formula import Design
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 
 DROWNED = 0.5
 """Noise of the explained share, as a standard deviation, from which on it is not shown."""

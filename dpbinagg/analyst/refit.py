@@ -11,7 +11,7 @@ import pandas as pd
 from dpbinagg.analyst.synthesis.binagg import require_bins, table_names
 from dpbinagg.analyst.synthesis.tables import BIN
 from dpbinagg.errors import ReleaseError
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 
 
 def refit(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.audit.bounds import Errors
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 
 Floats = NDArray[np.float64]
 Numbers = dict[str, float]

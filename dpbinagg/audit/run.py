@@ -27,8 +27,8 @@ from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.records import read_records
-from dpbinagg.partition import Partition
-from dpbinagg.release import Release
+from dpbinagg.public.partition import Partition
+from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbinagg import api, pipeline
+from dpbinagg import api
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
-from dpbinagg.release import Release
-from dpbinagg.settings import Settings
+from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.settings import Settings
+from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbinagg.domain import Categorical, Domain, Numeric
-from dpbinagg.partition import Partition
+from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.partition import Partition
 
 if TYPE_CHECKING:
     import pandas as pd

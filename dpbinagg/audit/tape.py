@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dpbinagg.curator.curator import Curator
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import Paths
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
 
 Floats = NDArray[np.float64]
 

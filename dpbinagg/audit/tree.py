@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpbinagg.accounting.gdp import pure_from_mu
-from dpbinagg.boxes import Records
-from dpbinagg.partition import Partition, TreeLocator
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.partition import Partition, TreeLocator
 
 Floats = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbinagg.baselines.problem import Array, BaselineResult, Bounds, Model, Seed
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import Categorical, Domain
 
 if TYPE_CHECKING:
     import pandas as pd

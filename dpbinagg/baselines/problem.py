@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import BudgetError, DataError, DomainError, FormulaError
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical, Domain
 
 if TYPE_CHECKING:
     import pandas as pd

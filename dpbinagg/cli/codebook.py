@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbinagg.cli.show import print_json
 from dpbinagg.cli.tables import schema
-from dpbinagg.domain import CODEBOOK_COLUMNS
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import CODEBOOK_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpbinagg.accounting import Budget, Ledger
-    from dpbinagg.domain import Domain
+    from dpbinagg.public.domain import Domain
 
 REPORT = "report.html"
 
@@ -25,7 +25,7 @@ REPORT = "report.html"
 def run(options: argparse.Namespace) -> None:
     """Fit, save, show."""
     from dpbinagg.api import dp_ols
-    from dpbinagg.progress import show_progress
+    from dpbinagg.protocol.progress import show_progress
 
     if options.mu is None and options.epsilon is None and options.delta is None:
         raise BudgetError("say how much privacy to spend: --mu 1, or --epsilon 2 --delta 1e-6")
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
 def public_domain(codebook: str | None, bounds: list[str]) -> Domain:
     """The codebook, and the bounds given one by one."""
-    from dpbinagg.domain import Domain
+    from dpbinagg.public.domain import Domain
 
     if codebook is not None and not Path(codebook).is_file():
         raise DomainError(
@@ -148,7 +148,7 @@ def open_ledger(path: str | None) -> Ledger | None:
 
 def check_folder(folder: str) -> None:
     """Refuse a folder that cannot be written, before any budget is spent."""
-    from dpbinagg.files.folder import _refuse_foreign
+    from dpbinagg.release.folder import _refuse_foreign
 
     target = Path(folder).absolute()
     _refuse_foreign(target)
@@ -163,7 +163,7 @@ def check_folder(folder: str) -> None:
 
 def save(results: Any, folder: str, formats: list[str], rng: int | None) -> Path:
     """Write the folder; if that fails, write it elsewhere rather than lose a paid release."""
-    from dpbinagg.release_files import save_release
+    from dpbinagg.release.saving import save_release
 
     def write(target: Path) -> Path:
         with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from dpbinagg.cli.show import print_json
 
 def run(options: argparse.Namespace) -> None:
     """Plan for one or more mu."""
-    from dpbinagg.planning import plan
+    from dpbinagg.protocol.planning import plan
 
     domain = public_domain(options.bounds, options.bound)
     plans = [

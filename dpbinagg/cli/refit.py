@@ -12,7 +12,7 @@ from dpbinagg.errors import DataError, ReleaseError
 
 def run(options: argparse.Namespace) -> None:
     """Fit a released model, or a smaller one, and show it."""
-    from dpbinagg.release_files import load_release
+    from dpbinagg.release.saving import load_release
 
     release = load_release(options.release)
     if options.synthetic:

@@ -10,7 +10,7 @@ from dpbinagg.cli.tables import check_writable, write_table
 
 def run(options: argparse.Namespace) -> None:
     """Make a synthetic table and write it."""
-    from dpbinagg.release_files import load_release
+    from dpbinagg.release.saving import load_release
 
     target = check_writable(options.out)
     release = load_release(options.release)

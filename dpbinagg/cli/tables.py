@@ -16,7 +16,7 @@ from dpbinagg.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpbinagg.domain import Domain
+    from dpbinagg.public.domain import Domain
 
 TEXT = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PACKED = (".gz", ".zst")
@@ -97,7 +97,7 @@ def schema(path: str | Path) -> pd.DataFrame:
             lambda parquet: parquet.read_schema(source).empty_table().to_pandas(),
         )
     else:
-        from dpbinagg.domain import Domain
+        from dpbinagg.public.domain import Domain
 
         codes, labels = _labelled(source, ending)
         frame = with_labels(codes.iloc[:0], labels, Domain())
@@ -196,7 +196,7 @@ def with_types(frame: pd.DataFrame, domain: Domain) -> pd.DataFrame:
 def _typed(column: pd.Series, domain: Domain, name: str) -> Any:
     import pandas as pd
 
-    from dpbinagg.domain import Categorical
+    from dpbinagg.public.domain import Categorical
 
     variable = domain[name]
     if not isinstance(variable, Categorical):
@@ -258,7 +258,7 @@ def with_labels(
     """
     import pandas as pd
 
-    from dpbinagg.domain import Numeric
+    from dpbinagg.public.domain import Numeric
 
     columns = {}
     for name in frame.columns:

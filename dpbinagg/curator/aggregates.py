@@ -17,7 +17,7 @@ from scipy import sparse
 
 from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
-from dpbinagg.scaling import BinScaling, ColumnScaling
+from dpbinagg.public.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

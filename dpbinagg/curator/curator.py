@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.accounting.budget import Allocation
+from dpbinagg.accounting.privacy import Mechanism
 from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import Noise, noise_source
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, NOISE_BITS, gaussian_mechanism
@@ -27,13 +28,12 @@ from dpbinagg.curator.ranges import (
     too_coarse,
     working_range,
 )
-from dpbinagg.domain import Domain, Numeric
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import Paths
-from dpbinagg.privacy import Mechanism
-from dpbinagg.rounds import WEIGHT_UNITS, NoisyScores, ScoreRequest, pair_weight
-from dpbinagg.scaling import bin_scaling, column_scaling, moment_sensitivity
+from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import WEIGHT_UNITS, NoisyScores, ScoreRequest, pair_weight
+from dpbinagg.public.scaling import bin_scaling, column_scaling, moment_sensitivity
 
 Floats = NDArray[np.float64]
 GRID = 2.0**-GRID_BITS

@@ -1,7 +1,7 @@
 """PrivTree: a private partition by repeated halving.
 
 Zhang, Xiao and Xie (2016), binary splits, on the public path codes of
-`dpbinagg.paths`.
+`dpbinagg.public.paths`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.gdp import pure_from_mu
 from dpbinagg.curator.noise import Noise
-from dpbinagg.partition import Partition, TreeLocator
-from dpbinagg.paths import Paths
+from dpbinagg.public.partition import Partition, TreeLocator
+from dpbinagg.public.paths import Paths
 
 SCORE_GRID = 2**30
 """Scores are compared in whole units of 1/SCORE_GRID records."""

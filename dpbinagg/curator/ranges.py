@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.curator.detection import best, detect, missing
 from dpbinagg.curator.tails import Tail, tail_end
-from dpbinagg.domain import Numeric
+from dpbinagg.public.domain import Numeric
 
 Array = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Records
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, IncompleteError
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 
 def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: str) -> Records:

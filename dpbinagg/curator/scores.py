@@ -23,8 +23,8 @@ from dpbinagg.curator.aggregates import (
 )
 from dpbinagg.curator.blocks import BLOCK, map_blocks, step_rows
 from dpbinagg.curator.privatise import FACTOR_BITS
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import ColumnScaling
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,7 +12,7 @@ from dpbinagg.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpbinagg.domain import Domain
+    from dpbinagg.public.domain import Domain
 
 FOLDER = Path(__file__).parent
 
@@ -142,7 +142,7 @@ def make_dataset(
     name: str, frame: pd.DataFrame, *, formula: str, source: str, license: str, note: str
 ) -> Dataset:
     """Put a frame together with the codebook and the description that lie beside this file."""
-    from dpbinagg.domain import Domain
+    from dpbinagg.public.domain import Domain
 
     return Dataset(
         frame=with_declared_levels(frame, name),

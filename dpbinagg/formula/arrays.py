@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Records
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DataError
 from dpbinagg.formula.expression import Call
 from dpbinagg.formula.functions import FUNCTIONS
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.domain import Categorical, Domain
 
 Array = NDArray[Any]
 

@@ -14,7 +14,6 @@ import pandas as pd
 import patsy
 import patsy.categorical
 
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, FormulaError
 from dpbinagg.formula.arrays import Arrays, as_numbers
 from dpbinagg.formula.categories import declared_levels
@@ -23,6 +22,7 @@ from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, N
 from dpbinagg.formula.parse import is_call, syntax, variable_name
 from dpbinagg.formula.read import Reader
 from dpbinagg.formula.terms import Subterm, subterms_of
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 MAX_COLUMNS = 5000
 ZERO_RECORDS: dict[str, Any] = {}

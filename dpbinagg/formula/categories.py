@@ -7,10 +7,10 @@ from collections.abc import Hashable
 
 import patsy
 
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DomainError, FormulaError
 from dpbinagg.formula.factors import CategoricalFactor, LevelSource, NumericLevels, VariableLevels
 from dpbinagg.formula.literals import call_arguments, is_none, label, labels, numbers
+from dpbinagg.public.domain import Categorical, Domain
 
 MAX_LEVELS = 1000
 

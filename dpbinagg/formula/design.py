@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes, Records
-from dpbinagg.domain import Categorical, Domain, Numeric, Variable
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, cached_structure
@@ -21,6 +19,8 @@ from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
 from dpbinagg.formula.terms import Bounds, Values
+from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import DomainError, FormulaError
 from dpbinagg.formula.expression import COMPARISONS, Call, Variable, variables
 from dpbinagg.formula.functions import FUNCTIONS
@@ -21,6 +19,8 @@ from dpbinagg.formula.interval_operations import (
     point,
     truth,
 )
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical, Domain
 
 
 class Intervals:

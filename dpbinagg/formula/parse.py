@@ -14,7 +14,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.expression import (
@@ -29,6 +28,7 @@ from dpbinagg.formula.expression import (
 )
 from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
 from dpbinagg.formula.literals import call_arguments, is_none, label, number
+from dpbinagg.public.domain import Categorical, Domain
 
 BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "add",

@@ -17,7 +17,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.arrays import MAX_PRODUCT_POWER, integer_power
 from dpbinagg.formula.expression import LOGICAL, Call, evaluate, is_boolean
@@ -29,6 +28,7 @@ from dpbinagg.formula.factors import (
     VariableLevels,
 )
 from dpbinagg.formula.terms import Subterm
+from dpbinagg.public.domain import Categorical, Domain
 
 WHOLE = 2.0**52
 """Numbers from here on are whole."""

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import DomainError, FormulaError
 from dpbinagg.formula.design import Design
+from dpbinagg.public.domain import Categorical, Numeric
 
 Array = NDArray[np.float64]
 

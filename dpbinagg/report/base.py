@@ -15,14 +15,14 @@ from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
+from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.domain import Categorical
 from dpbinagg.errors import DataError, FormulaError, NotReleasedError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.privacy import Privacy
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical
+from dpbinagg.release.release import Release
 from dpbinagg.report import tidy
 from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
 from dpbinagg.report.model import DPOLS

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from dpbinagg import __version__
-from dpbinagg.domain import Domain
 from dpbinagg.errors import DomainError
-from dpbinagg.files.plain import domain_to_plain, release_to_plain, to_json
-from dpbinagg.files.tables import bins_to_csv, moments_to_csv
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Domain
+from dpbinagg.release.plain import domain_to_plain, release_to_plain, to_json
+from dpbinagg.release.release import Release
+from dpbinagg.release.tables import bins_to_csv, moments_to_csv
 
 DIGITS = "%.9g"
 """Of the synthetic values: least squares on them gives the coefficients to as many."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 from dpbinagg.report.unavailable import COMPONENTS
 
 ORDER = ("refined", "combined", "moments", "corrected", "naive")

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.analyst.fit import released_bins, released_moments
-from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.release import Release
 from dpbinagg.report.labels import readable
 from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, as_records, axis, bins_of
 

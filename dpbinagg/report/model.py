@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from statsmodels.base.data import PandasData
 from statsmodels.base.model import Model
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import public_points
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical
 
 Floats = NDArray[np.float64]
 FrameMaker = Callable[[], pd.DataFrame]

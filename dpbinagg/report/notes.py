@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpbinagg.domain import Numeric
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Numeric
+from dpbinagg.release.release import Release
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:

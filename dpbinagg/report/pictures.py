@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import released_bins
 from dpbinagg.analyst.types import Bins
-from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError, NotReleasedError
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.release import Release
 from dpbinagg.report.compare import interval
 from dpbinagg.report.labels import readable
 

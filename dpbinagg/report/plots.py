@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbinagg.errors import FormulaError, ReleaseError
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 from dpbinagg.report import canvas, margins, palette, pictures
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dpbinagg.analyst.refinement.refined import CLIPPED
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 from dpbinagg.report import summary as printed
 from dpbinagg.report import tidy
 from dpbinagg.report.base import ReleaseResults

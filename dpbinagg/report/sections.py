@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dpbinagg.domain import Categorical, Numeric
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.release import Release
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
 from dpbinagg.report.labels import readable

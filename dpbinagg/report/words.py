@@ -12,7 +12,7 @@ from dpbinagg.report.labels import readable
 from dpbinagg.report.tables import decimals_for, number, whole
 
 if TYPE_CHECKING:
-    from dpbinagg.privacy import Privacy
+    from dpbinagg.accounting.privacy import Privacy
     from dpbinagg.report.base import ReleaseResults
 
 MOST_FINDINGS = 6

@@ -11,7 +11,7 @@ from dpbinagg.analyst.refinement.refine import (
 )
 from dpbinagg.analyst.refinement.refined import finish
 from dpbinagg.analyst.types import Moments
-from dpbinagg.rounds import NoisyScores
+from dpbinagg.public.rounds import NoisyScores
 
 
 def symmetric_noise(rng, sd):

@@ -17,7 +17,7 @@ from dpbinagg.curator.aggregates import (
     whole_square,
 )
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
-from dpbinagg.scaling import BinScaling, ColumnScaling
+from dpbinagg.public.scaling import BinScaling, ColumnScaling
 
 ODD = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324, 1.0, -1.0])
 CENTRES = (0.0, 1.0, np.inf, np.nan)

@@ -13,9 +13,9 @@ from dpbinagg.curator.engines.counts import PrefixCounts, Selection, count_codes
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import CodeCounts, privtree
 from dpbinagg.curator.ranges import bin_index, histogram_edges
-from dpbinagg.domain import Domain, Numeric
-from dpbinagg.paths import Paths
-from dpbinagg.prefixes import PrefixTables
+from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.prefixes import PrefixTables
 
 VARIABLES = [
     Numeric(),

@@ -23,7 +23,7 @@ from dpbinagg.curator.ranges import (
     worth_ranges,
 )
 from dpbinagg.curator.tails import Tail, tail_end
-from dpbinagg.domain import Numeric
+from dpbinagg.public.domain import Numeric
 
 SD = math.sqrt(6) / math.sqrt(0.1)
 """Noise of six variables at a tenth of mu = 1 squared."""

@@ -11,8 +11,8 @@ from whole_factors import factors
 from dpbinagg.curator import scores
 from dpbinagg.curator.aggregates import with_constant
 from dpbinagg.curator.blocks import BLOCK, CHUNK, step_rows
-from dpbinagg.rounds import GroupWeights, ScoreRequest, on_grid
-from dpbinagg.scaling import ColumnScaling
+from dpbinagg.public.rounds import GroupWeights, ScoreRequest, on_grid
+from dpbinagg.public.scaling import ColumnScaling
 
 UNIT = 2.0**-40
 

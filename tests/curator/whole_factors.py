@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.aggregates import put_factors
-from dpbinagg.scaling import ColumnScaling
+from dpbinagg.public.scaling import ColumnScaling
 
 Floats = NDArray[np.float64]
 

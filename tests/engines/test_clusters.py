@@ -18,10 +18,10 @@ from dpbinagg.curator.engines import open_engine
 from dpbinagg.curator.engines.frame import FrameEngine
 from dpbinagg.curator.engines.partitions import PartitionsEngine
 from dpbinagg.curator.engines.stream import StreamEngine
-from dpbinagg.domain import Domain
 from dpbinagg.formula import build_design
-from dpbinagg.partition import Partition
-from dpbinagg.scaling import bin_scaling, column_scaling
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.scaling import bin_scaling, column_scaling
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,11 +18,11 @@ from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import privtree
 from dpbinagg.curator.ranges import histogram_edges
-from dpbinagg.domain import Numeric
 from dpbinagg.formula import Design, build_design
-from dpbinagg.paths import Paths
-from dpbinagg.rounds import GroupWeights, ScoreRequest
-from dpbinagg.scaling import bin_scaling, column_scaling
+from dpbinagg.public.domain import Numeric
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import GroupWeights, ScoreRequest
+from dpbinagg.public.scaling import bin_scaling, column_scaling
 
 pytest.importorskip("pyarrow")
 WORKING = {"wild": (-8.0, 64.0)}

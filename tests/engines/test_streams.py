@@ -16,8 +16,8 @@ from dpbinagg.curator.engines import frame as frame_engine
 from dpbinagg.curator.engines import open_engine, partitions, room, stream, tables
 from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.formula import build_design
-from dpbinagg.partition import Partition
-from dpbinagg.scaling import bin_scaling
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.scaling import bin_scaling
 
 pa = pytest.importorskip("pyarrow")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from patsy import EvalEnvironment
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical, Domain
 
 REGIONS = ["north", "south", "east", "west"]
 

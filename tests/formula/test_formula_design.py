@@ -8,11 +8,11 @@ import patsy
 import pytest
 from formula_corpus import DOMAIN, random_boxes, random_frame, records_of
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.design import BLOCK
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 RECORDS = records_of(random_frame(500, np.random.default_rng(11)))
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Domain
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Domain
 
 DOMAIN = Domain({"y": (0, 1), "x": (-3, 5), "z": (0.5, 4), "n": range(-4, 9), "c": list("abc")})
 

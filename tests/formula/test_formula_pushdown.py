@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from formula_corpus import DOMAIN, FORMULAS
 
-from dpbinagg.domain import Categorical
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
+from dpbinagg.public.domain import Categorical
 
 NOT_PUSHED = re.compile(r"\b(bs|cr|cc|np.arctan|np.cbrt|np.rint)\(")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from formula_corpus import DOMAIN
 
-from dpbinagg.domain import Domain
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
+from dpbinagg.public.domain import Domain
 
 # formula, the term that the message names, a part of the remedy
 LEARNING = [

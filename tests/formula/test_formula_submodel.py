@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from formula_corpus import DOMAIN, random_frame, records_of
 
-from dpbinagg.domain import Domain
 from dpbinagg.errors import DomainError, FormulaError
 from dpbinagg.formula import build_design, linear_map
+from dpbinagg.public.domain import Domain
 
 FULL = build_design("np.log(wage) ~ region * union * exper + C(kids) + sector + I(temp**2)", DOMAIN)
 RECORDS = records_of(random_frame(400, np.random.default_rng(6)))

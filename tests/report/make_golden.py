@@ -6,7 +6,7 @@ from pathlib import Path
 
 from report_factory import DOMAIN, make_release, make_results
 
-from dpbinagg.domain import Domain
+from dpbinagg.public.domain import Domain
 
 FOLDER = Path(__file__).parent / "golden"
 

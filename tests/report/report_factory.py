@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from dpbinagg.accounting import Allocation
+from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.domain import Domain
 from dpbinagg.formula import build_design
-from dpbinagg.partition import Partition
-from dpbinagg.privacy import Mechanism, Privacy
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Partition
+from dpbinagg.release.release import Release
 from dpbinagg.report.results import DPResults, DPResultsWrapper
 
 FORMULA = "np.log(wage) ~ educ + exper + I(exper**2) + C(region)"

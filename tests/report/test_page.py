@@ -23,8 +23,8 @@ from statsmodels.formula.api import ols
 
 from dpbinagg import Budget, dp_ols, gdp
 from dpbinagg.datasets import load_wages
-from dpbinagg.domain import Domain
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.domain import Domain
 from dpbinagg.report import charts, page, pictures, words
 from dpbinagg.report.markup import Markup, el
 from dpbinagg.report.svg import shorten, ticks

@@ -19,8 +19,8 @@ import pandas as pd
 from report_factory import make_release, make_results
 
 from dpbinagg import dp_ols, dp_release
-from dpbinagg.domain import Domain
 from dpbinagg.errors import FormulaError, NotReleasedError, ReleaseError
+from dpbinagg.public.domain import Domain
 from dpbinagg.report import margins, pictures
 from dpbinagg.report.labels import readable
 from dpbinagg.report.plots import plot_bins, plot_coefficients, plot_synthetic

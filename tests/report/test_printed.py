@@ -22,9 +22,9 @@ from report_factory import (
     make_results,
 )
 
-from dpbinagg.domain import Domain
 from dpbinagg.errors import ReleaseError
-from dpbinagg.partition import Partition
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Partition
 from dpbinagg.report import tables
 from dpbinagg.report.notes import range_source
 

@@ -22,7 +22,6 @@ from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
 from dpbinagg.analyst.refinement.refined import clip_note
-from dpbinagg.domain import Domain
 from dpbinagg.errors import (
     DataError,
     FormulaError,
@@ -30,6 +29,7 @@ from dpbinagg.errors import (
     NotReleasedError,
     ReleaseError,
 )
+from dpbinagg.public.domain import Domain
 from dpbinagg.report.fitting import choose, model_design
 from dpbinagg.report.results import DPResults, DPResultsWrapper
 from dpbinagg.report.unavailable import REASONS

@@ -22,11 +22,11 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg import Budget, Domain, Release, __version__, dp_release
-from dpbinagg.boxes import Boxes
 from dpbinagg.errors import DPBinAggError
-from dpbinagg.files.folder import manifest
 from dpbinagg.formula import Design, build_design
-from dpbinagg.release_files import load_release
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.release.folder import manifest
+from dpbinagg.release.saving import load_release
 
 T = TypeVar("T")
 BOUNDS: dict[str, Any] = {

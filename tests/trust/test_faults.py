@@ -31,7 +31,7 @@ import pytest
 from dpbinagg import Budget, Ledger, Release, dp_release
 from dpbinagg.audit.content import differences
 from dpbinagg.errors import BudgetError, DataError, ReleaseError
-from dpbinagg.release_files import load_release
+from dpbinagg.release.saving import load_release
 
 pytestmark = [
     pytest.mark.slow,
@@ -254,7 +254,7 @@ def test_disk_really_full(tmp_path: Path) -> None:
         sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
         from test_faults import ending, fill, release
         from dpbinagg import Ledger
-        from dpbinagg.release_files import load_release
+        from dpbinagg.release.saving import load_release
         ledger = Ledger("a.db", mu=5.0)
         first = release(1.0, ledger, rng=1)
         fill("ballast")

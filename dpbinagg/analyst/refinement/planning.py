@@ -11,7 +11,7 @@ from dpbinagg.analyst.refinement.schedule import AMPLE, NEAR, ONE
 from dpbinagg.analyst.refinement.state import FIRST_LEVERAGE, State
 from dpbinagg.analyst.refinement.tails import Excess, Tails, excess, lattice
 from dpbinagg.analyst.types import Array
-from dpbinagg.rounds import GroupWeights, ScoreRequest
+from dpbinagg.public.rounds import GroupWeights, ScoreRequest
 
 SPREAD_CLIP, SPREAD_NOISE = 2.5, 0.2
 FIRST_THRESHOLD, N_CELLS = 2.0, 6
@@ -32,7 +32,7 @@ BIAS_WEIGHT = 1.5
 def plan_round(state: State, mu: float) -> ScoreRequest:
     """Request of the next round, to be answered with parameter `mu`.
 
-    Statistics wanted, over all records: see `dpbinagg.rounds`.
+    Statistics wanted, over all records: see `dpbinagg.public.rounds`.
     """
     plan = state.schedule[state.done]
     final = state.rounds_left == 1

@@ -2,7 +2,7 @@
 
 The moments give a first estimate and a first matrix A.  Every round then asks for the
 scores of the residuals at the current estimate, clipped in proportion to their size, on
-columns whitened by the current A and with bounded leverage (see `dpbinagg.rounds`):
+columns whitened by the current A and with bounded leverage (see `dpbinagg.public.rounds`):
 noise is in proportion to residuals and shaped like the sampling error.  With n records,
 k columns, leverage bound R^2 = c k and clip C, a round with parameter mu leaves noise of
 variance ``R^2 C^2 / (mu n)^2`` on each whitened coefficient, where sampling leaves
@@ -49,7 +49,7 @@ from dpbinagg.analyst.refinement.state import (
 )
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, lattice
 from dpbinagg.analyst.types import Array
-from dpbinagg.rounds import NoisyScores, ScoreRequest
+from dpbinagg.public.rounds import NoisyScores, ScoreRequest
 
 __all__ = ["State", "plan_round", "round_mus", "start", "update", "with_schedule"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpbinagg.rounds import GroupWeights
+from dpbinagg.public.rounds import GroupWeights
 
 
 @dataclass(frozen=True, slots=True)

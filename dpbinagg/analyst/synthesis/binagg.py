@@ -19,7 +19,7 @@ from dpbinagg.analyst.synthesis.carriers import Continuous, carriers
 from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.release import Release
+from dpbinagg.release.release import Release
 
 
 def direct_rows(exact_sum: Array, sd: Array, n_rows: int, rng: np.random.Generator) -> Array:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.types import Array
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.formula import Design
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 GRID = 2049
 FEW_VALUES = 64

@@ -18,9 +18,9 @@ from dpbinagg.analyst.synthesis.shape import (
     shape_from_moments,
 )
 from dpbinagg.analyst.types import Array, Bins
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Numeric
-from dpbinagg.release import Release
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Numeric
+from dpbinagg.release.release import Release
 
 PRIOR_SHARE = 1.0 / 3.0
 """Standard deviation of a bin's mean around the model's, in half-widths of the box."""

@@ -34,11 +34,11 @@ from dpbinagg.analyst.synthesis.response import (
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.domain import Categorical, Numeric
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import linear_map
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.release import Release
 
 KINDS = ("calibrated", "predictive", "bounded", "binagg")
 STANDS_OUT = 1.0

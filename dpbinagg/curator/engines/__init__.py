@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import Paths
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import BinScaling, ColumnScaling
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import BinScaling, ColumnScaling
 
 Sums = NDArray[np.object_]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.curator.engines.tables import Table
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 WHOLE = 2.0**52
 """Doubles from here on are whole numbers."""

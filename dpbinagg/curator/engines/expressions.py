@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS
-from dpbinagg.paths import IntervalAxis
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import ColumnScaling
+from dpbinagg.public.paths import IntervalAxis
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import ColumnScaling
 
 Expr = nw.Expr
 Floats = NDArray[np.float64]

@@ -25,10 +25,10 @@ from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import Design
-from dpbinagg.partition import GridLocator, Partition, TreeLocator
-from dpbinagg.paths import Paths
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import BinScaling, ColumnScaling
+from dpbinagg.public.partition import GridLocator, Partition, TreeLocator
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import BinScaling, ColumnScaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

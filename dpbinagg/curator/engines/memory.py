@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Records
 from dpbinagg.curator import aggregates, scores
 from dpbinagg.curator.aggregates import Accumulator
 from dpbinagg.curator.blocks import BLOCK, CHUNK, chunks, each_block, map_blocks
@@ -19,10 +18,11 @@ from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.curator.privtree import CodeCounts
 from dpbinagg.curator.records import read_records
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition, TreeLocator
-from dpbinagg.paths import Paths
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import BinScaling, ColumnScaling, column_scaling
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.partition import Partition, TreeLocator
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import BinScaling, ColumnScaling, column_scaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -11,7 +11,7 @@ from dpbinagg.curator.engines.cleaning import records_of
 from dpbinagg.curator.engines.memory import MemoryEngine
 from dpbinagg.curator.engines.stream import StreamEngine, guard
 from dpbinagg.curator.privatise import GRID_BITS
-from dpbinagg.domain import Domain
+from dpbinagg.public.domain import Domain
 
 T = TypeVar("T")
 

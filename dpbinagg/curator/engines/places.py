@@ -16,8 +16,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.partition import GridLocator, TreeLocator
-from dpbinagg.paths import IntervalAxis, ListAxis, Paths
+from dpbinagg.public.partition import GridLocator, TreeLocator
+from dpbinagg.public.paths import IntervalAxis, ListAxis, Paths
 
 Integers = NDArray[np.int64]
 

@@ -27,10 +27,10 @@ from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
 from dpbinagg.errors import DataError, IncompleteError
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import Paths
-from dpbinagg.rounds import ScoreRequest
-from dpbinagg.scaling import BinScaling, ColumnScaling, column_scaling
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.rounds import ScoreRequest
+from dpbinagg.public.scaling import BinScaling, ColumnScaling, column_scaling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

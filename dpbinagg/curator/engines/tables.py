@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.engines import files
-from dpbinagg.domain import Categorical
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import Categorical
 
 BATCH = 2**17
 """Rows of one batch."""

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.domain import Domain
+from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.privacy import Privacy
-from dpbinagg.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +48,10 @@ class Release:
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) and ``moments`` (m, m) are arrays.
         ``scores`` is a list with one mapping for each round: ``score`` (k,), ``hessian`` and
         ``spread`` (k, k), ``tails`` (2, t) and ``norms`` (e + 1,) are arrays, ``inside`` is a
-        number (see `dpbinagg.rounds.NoisyScores`); a group that a round left out is zero.
+        number (see `dpbinagg.public.rounds.NoisyScores`); a group that a round left out is zero.
         ``requests`` is a list with the question of each round, as the fields of a
-        `dpbinagg.rounds.ScoreRequest`: computed from what was released before, not from records.
+        `dpbinagg.public.rounds.ScoreRequest`: computed from what was released before, not from
+        records.
     noise_scales : mapping
         Standard deviations of the noise, same keys and shapes; for ``scores`` a list of mappings
         likewise, infinite for a group that a round left out. ``requests`` is an empty list: a
@@ -157,7 +158,7 @@ class Release:
         folder : path
             Made if it does not exist; a release that is there is replaced.
         """
-        from dpbinagg.release_files import save_release
+        from dpbinagg.release.saving import save_release
 
         save_release(self, folder)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.domain import Categorical, Domain, Numeric, Variable
+from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import build_design
-from dpbinagg.partition import Partition
-from dpbinagg.privacy import Mechanism, Privacy
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
+from dpbinagg.public.partition import Partition
+from dpbinagg.release.release import Release
 
 ARRAY = "array"
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

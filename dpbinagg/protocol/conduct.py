@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from dpbinagg import progress
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
+from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.fit import moments_from, remember
 from dpbinagg.analyst.refinement.refine import (
     State,
@@ -20,14 +20,14 @@ from dpbinagg.analyst.refinement.refine import (
 )
 from dpbinagg.curator.curator import Curator, Noisy
 from dpbinagg.curator.ranges import needs_range
-from dpbinagg.domain import Numeric
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
-from dpbinagg.paths import MAX_DEPTH
-from dpbinagg.privacy import Mechanism, Privacy
-from dpbinagg.release import Release
-from dpbinagg.settings import Settings, check_scale
+from dpbinagg.protocol import progress
+from dpbinagg.protocol.settings import Settings, check_scale
+from dpbinagg.public.domain import Numeric
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import MAX_DEPTH
+from dpbinagg.release.release import Release
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""

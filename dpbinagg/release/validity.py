@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.errors import ReleaseError
-from dpbinagg.release import Release
-from dpbinagg.rounds import NoisyScores, ScoreRequest
+from dpbinagg.public.rounds import NoisyScores, ScoreRequest
+from dpbinagg.release.release import Release
 
 
 def check_release(release: Release) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes, Records
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DomainError, ReleaseError
-from dpbinagg.paths import Axis, Paths, equal_axis
-from dpbinagg.prefixes import PrefixTables
+from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.paths import Axis, Paths, equal_axis
+from dpbinagg.public.prefixes import PrefixTables
 
 MAX_TABLE = 2**22
 FEW = 4096

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 Records = Mapping[str, NDArray[np.generic]]
 """Columns by name: float64 for numeric variables (NaN is missing), integer

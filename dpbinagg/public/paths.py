@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes, Records
-from dpbinagg.domain import Categorical, Domain, Numeric
+from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 MAX_DEPTH = 32
 MAX_AXIS_DEPTH = 16

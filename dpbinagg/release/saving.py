@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbinagg.errors import DPBinAggError, IdentificationWarning, ReleaseError
-from dpbinagg.files.folder import FORMAT, SCHEMA, read_folder, write_folder
-from dpbinagg.files.plain import (
+from dpbinagg.release.folder import FORMAT, SCHEMA, read_folder, write_folder
+from dpbinagg.release.plain import (
     release_from_plain,
     release_to_plain,
     to_json,
     tree_from_plain,
     tree_to_plain,
 )
-from dpbinagg.files.replication import readme, replication_files
-from dpbinagg.files.tables import (
+from dpbinagg.release.release import Release
+from dpbinagg.release.replication import readme, replication_files
+from dpbinagg.release.tables import (
     MOMENTS,
     bin_keys,
     bins_from_csv,
@@ -29,8 +30,7 @@ from dpbinagg.files.tables import (
     moments_from_csv,
     moments_to_csv,
 )
-from dpbinagg.files.validity import check_release
-from dpbinagg.release import Release
+from dpbinagg.release.validity import check_release
 
 if TYPE_CHECKING:
     import pandas as pd

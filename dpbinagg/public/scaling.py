@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.boxes import Boxes
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.partition import Partition
 
 Floats = NDArray[np.float64]
 NARROW = 2.0**-40

@@ -10,11 +10,11 @@ from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
 from dpbinagg.accounting.budget import Budget
 from dpbinagg.accounting.ledger import Ledger
-from dpbinagg.boxes import Boxes
-from dpbinagg.domain import Domain, Numeric
 from dpbinagg.errors import BudgetError, DataError, DomainError, DPBinAggError, FormulaError
 from dpbinagg.formula import Design
-from dpbinagg.partition import Partition
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.partition import Partition
 
 ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
 COV_TYPES = ("sandwich", "model")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.domain import Categorical, Domain
 from dpbinagg.formula import Design
 from dpbinagg.formula.expression import Call, evaluate
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, VariableLevels
+from dpbinagg.public.domain import Categorical, Domain
 
 _INFIX = {
     "add": "({} + {})",

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import Estimates
 from dpbinagg.api import dp_release
-from dpbinagg.domain import Categorical, Domain, Numeric
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
+from dpbinagg.protocol.settings import total_mu
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.report import tables
-from dpbinagg.settings import total_mu
 
 LARGEST_SIMULATION = 20_000
 RANGE_IN_SDS = 8.0
@@ -111,7 +111,7 @@ def plan(
 
     Examples
     --------
-    >>> from dpbinagg.planning import plan
+    >>> from dpbinagg.protocol.planning import plan
     >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
     >>> list(found.frame.columns)
     ['se', 'se_ols', 'ratio', 'detectable']

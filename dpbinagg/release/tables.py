@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbinagg.domain import Categorical, Numeric
-from dpbinagg.release import Release
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.release import Release
 
 BIN_KEYS = ("count", "dev_x", "dev_y")
 MOMENTS = "moments"

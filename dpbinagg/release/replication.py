@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpbinagg.domain import CODEBOOK_COLUMNS, Categorical, Domain, Numeric
-from dpbinagg.files.dialects import Untranslatable, r_dialect, stata_dialect, strip, word_columns
-from dpbinagg.files.tables import to_csv
 from dpbinagg.formula import Design
-from dpbinagg.release import Release
+from dpbinagg.public.domain import CODEBOOK_COLUMNS, Categorical, Domain, Numeric
+from dpbinagg.release.dialects import Untranslatable, r_dialect, stata_dialect, strip, word_columns
+from dpbinagg.release.release import Release
+from dpbinagg.release.tables import to_csv
 
 TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
 STATISTICS = ("bins.csv", "moments.csv", "release.json")
@@ -119,7 +119,7 @@ def _frame_to_csv(frame: pd.DataFrame) -> bytes:
 
 
 def _template(name: str) -> Template:
-    return Template((resources("dpbinagg.files") / "templates" / name).read_text("utf-8"))
+    return Template((resources("dpbinagg.release") / "templates" / name).read_text("utf-8"))
 
 
 def _python(release: Release, table: pd.DataFrame) -> bytes:

@@ -1,0 +1,1 @@
+"""Which questions are asked, in what order, and with what share of the budget."""

@@ -1,0 +1,1 @@
+"""Public facts: domains, partitions, scalings, questions; nothing here sees a record."""

@@ -1,0 +1,1 @@
+"""What was released: the transcript, its folder, and the replication package."""
