@@ -110,10 +110,10 @@ def test_sensitivity_of_a_record():
 
 
 def test_close_to_least_squares_with_intervals_that_hold():
-    """120 samples, 6 coefficients: within 4 binomial errors of 0.95; error at most 1.2 OLS's."""
+    """120 samples, 6 coefficients: within 4 binomial errors of 0.95; error at most 1.25 OLS's."""
     hits, ratio = coverage(1500, 5, 120)
     assert 0.92 < np.mean(hits) < 0.985
-    assert ratio < 1.2
+    assert ratio < 1.25
 
 
 @pytest.mark.parametrize("law", ["exponential", "lognormal", "t3"])
