@@ -62,7 +62,7 @@ def test_one_round_where_its_clip_hides_nothing():
     """With many records, or much mu, no round probes the tails first; the estimate is as good."""
     rng = np.random.default_rng(3)
     z, y, truth = problem(rng, 400_000, 3, lambda x: rng.standard_t(3, size=len(x)) * x[:, 0])
-    for mu, rounds in ((1.0, 2), (20.0, 1)):
+    for mu, rounds in ((1.0, 5), (20.0, 1)):
         estimate, state = refine(z, y, *box(3, y), mu, rng)
         assert len(state.schedule) == rounds
         assert np.allclose(estimate.params, least_squares(z, y), atol=0.5 * estimate.bse.max())
