@@ -153,7 +153,9 @@ class Estimate:
 
     ``cov`` is the full covariance of ``params``, sampling and privacy; ``noise_cov``
     the part that privacy adds, where it is known.  ``scale`` is the error variance.
-    ``identified`` is False when the numbers lean on a prior or a guard somewhere.
+    ``identified`` is False when the numbers lean on a prior or a guard somewhere;
+    ``identified_terms`` says so coefficient by coefficient (None: all alike), and ``dependence``,
+    a second moment like ``cov``, what a start that was not from the data left in them.
     """
 
     name: str
@@ -166,6 +168,8 @@ class Estimate:
     cov_type: str
     notes: tuple[str, ...]
     identified: bool
+    identified_terms: NDArray[np.bool_] | None = None
+    dependence: Array | None = None
 
     @property
     def bse(self) -> Array:

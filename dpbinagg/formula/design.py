@@ -18,7 +18,7 @@ from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLe
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
-from dpbinagg.formula.terms import Bounds, Values
+from dpbinagg.formula.terms import Bounds, Subterm, Values
 from dpbinagg.public.boxes import Boxes, Records
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
@@ -104,6 +104,11 @@ class Design:
             if not subterm.factors:
                 return subterm.start
         return None
+
+    @property
+    def subterms(self) -> tuple[Subterm, ...]:
+        """Blocks of consecutive columns, each a product of factors."""
+        return self._structure.subterms
 
     @property
     def design_info(self) -> Any:

@@ -1,16 +1,13 @@
-"""Rounds of residual scores: what the analyst asks for and what the curator answers.
+"""What the estimator asks of the records, and what it is answered: public numbers only.
 
-Records enter as f = (1, z*, y*), columns and response scaled to [-1, 1] (see
-`ColumnScaling`). A round fixes public coefficients b, so that a record has the
-residual ``r = y - f'b``, in units of the response, and a public whitening W, so
-that ``w = W f`` is no longer than R for most records.
+The kernel sees a record as ``f = (1, z*, codes, y*)``: numeric design columns and response scaled to
+[-1, 1], and the one-hot codes of factors.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,185 +15,120 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-REQUEST_BITS, PROJECTION_BITS = 24, 33
-"""Bits of the numbers of a request, and of these and the number of columns together.
-
-With the 20 bits of a factor projections are then exact in double precision, in any order.
-"""
-
-
-def on_grid(array: Floats) -> Floats:
-    """Round to so many bits below the largest entry that projections on rows are exact."""
-    largest = float(np.abs(array).max(initial=0.0))
-    if not math.isfinite(largest * array.shape[-1]):
-        raise ValueError("a request needs finite numbers")
-    if largest == 0.0:
-        return np.zeros_like(array)
-    bits = min(REQUEST_BITS, PROJECTION_BITS - math.ceil(math.log2(array.shape[-1])))
-    step = 2.0 ** (math.ceil(math.log2(largest)) - bits)
-    return np.asarray(np.rint(array / step) * step)
-
-
-WEIGHT_UNITS = 20
-"""Weights are whole multiples of 1/20, so that all groups are one vector of whole numbers."""
-
-
-def pair_weight(weight: float) -> float:
-    """Weight of the entries off the diagonal of a symmetric matrix, which count twice.
-
-    At most sqrt(2) times that of the diagonal.
-    """
-    return math.floor(math.sqrt(2.0) * weight * WEIGHT_UNITS) / WEIGHT_UNITS
-
 
 @dataclass(frozen=True, slots=True)
-class GroupWeights:
-    """Weights of the groups of a round relative to the score; zero leaves a group out.
-
-    Whole multiples of ``1/WEIGHT_UNITS``; ``spread^2 + inside^2`` is at most 1.
-    """
-
-    hessian: float = 0.0
-    spread: float = 0.8
-    inside: float = 0.6
-    tails: float = 0.0
-    norms: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.spread**2 + self.inside**2 > 1.0 + 1e-12:
-            raise ValueError("spread^2 + inside^2 must be at most 1")
-        for weight in astuple(self):
-            if abs(weight * WEIGHT_UNITS - round(weight * WEIGHT_UNITS)) > 1e-9 or weight < 0.0:
-                raise ValueError("weights must be whole multiples of 1/WEIGHT_UNITS")
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyScores:
-    """Answer to a `ScoreRequest`, or the standard deviations of its noise.
-
-    With ``omega = 1/max(|w|^2/R^2, 1)`` and ``g = min(r^2/spread_clip^2, 1)``:
+class MomentRequest:
+    """Ask for ``sum g g'`` of ``g = (1, nu, codes, y')``.
 
     Attributes
     ----------
-    score : (k,) array
-        ``sum omega clip(r, C) w``.
-    hessian, spread : (k, k) arrays
-        ``sum omega w w'`` and ``sum omega (1 - g) w w'``.
-    inside : float
-        ``sum (1 - g)``.
-    tails : (2, t) array
-        Records by tail cell of |r|, for ``r <= 0`` and for ``r > 0``.
-    norms : (e + 1,) array
-        Records by cell of ``|w|^2``.
+    whitening : (q, m) array
+        ``nu = whitening f / radius``, cut to length 1.
+    radius : float
+    coefficients : (m,) array
+        b: ``y' = (y - f'b) / reach``, cut to [-1, 1].
+    reach : float
+    levels : tuple of int
+        Of the factors.
     """
 
-    score: Floats
-    hessian: Floats
-    spread: Floats
-    inside: float
-    tails: Floats
-    norms: Floats
+    whitening: Floats
+    radius: float
+    coefficients: Floats
+    reach: float
+    levels: tuple[int, ...]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> MomentRequest:
+        """The request that `dataclasses.asdict` gave."""
+        return cls(**{**values, "levels": tuple(int(n) for n in values["levels"])})
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreRequest:
-    """A public request for one round.
+class RoundRequest:
+    """Ask for one round of scores at coefficients b: ``w = whitening f``, ``u = w (y - f'b)``.
 
-    In units of C R for the score, R^2 for the matrices and 1 for counts, a
-    record's contribution has the squared norm ``omega^2 (|w|/R)^2 (r/C)^2 <= g``
-    for the score, at most ``(1 - g)^2 <= 1 - g`` for spread and inside
-    together with their weights, ``hessian^2``, ``tails^2`` and ``norms^2`` for
-    the others: at most `sensitivity`^2 in all. (Off-diagonal entries of a
-    symmetric matrix count twice: they are released with `pair_weight`.)
-
-    Parameters
+    Attributes
     ----------
     coefficients : (m,) array
-        b, coefficients of f.
     whitening : (k, m) array
-        W.
-    radius : float
-        R.
-    clip, spread_clip : float
-        ``0 < spread_clip <= clip``, in units of the response.
-    thresholds : (t,) array, ascending
-        Tail cells of |r|: ``[t_0, t_1), [t_1, t_2), ..., [t_last, inf)``.
-    norm_edges : (e,) array, ascending
-        Cells of |w|^2, the first and the last one open.
-    weights : GroupWeights
+    clip : float
+        T: contributions u are cut to this length.
+    edges : (c,) array, ascending
+        Cells of |u|, the last one open; shorter ones are in no cell.
+    radius : float or None
+        R: vectors w are cut to this length in the matrix; None where no matrix is asked for.
+    far_edges : (l,) array, ascending
+        Cells of |w| from R on, the last one open; empty without a matrix.
+    last : bool
+        The last round asks for directions of what was cut and for squares of contributions.
     """
 
     coefficients: Floats
     whitening: Floats
-    radius: float
     clip: float
-    spread_clip: float
-    thresholds: Floats
-    norm_edges: Floats
-    weights: GroupWeights
-
-    def __post_init__(self) -> None:
-        for name in ("coefficients", "whitening"):
-            rounded = on_grid(np.asarray(getattr(self, name), dtype=np.float64))
-            object.__setattr__(self, name, rounded)
-        if not 0.0 < self.spread_clip <= self.clip or not self.radius > 0.0:
-            raise ValueError("a request needs radius > 0 and 0 < spread_clip <= clip")
-        self._check_limits()
-
-    def _check_limits(self) -> None:
-        """The proof of `sensitivity` needs numbers throughout, and cells that do not overlap."""
-        with np.errstate(all="ignore"):
-            limits = np.array([self.radius, self.clip, self.spread_clip]) ** np.array([2, 1, 1])
-            finite = np.isfinite(limits) & np.isfinite(1.0 / limits)
-        if not finite.all():
-            raise ValueError("a request needs finite limits with finite inverses")
-        if (np.diff(self.thresholds) < 0.0).any() or (np.diff(self.norm_edges) < 0.0).any():
-            raise ValueError("a request needs ascending thresholds and norm_edges")
+    edges: Floats
+    radius: float | None
+    far_edges: Floats
+    last: bool
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ScoreRequest:
+    def from_dict(cls, values: Mapping[str, Any]) -> RoundRequest:
         """The request that `dataclasses.asdict` gave."""
-        return cls(**{**values, "weights": GroupWeights(**values["weights"])})
-
-    @property
-    def sensitivity(self) -> float:
-        """Bound on the norm of one record's weighted contribution."""
-        w = self.weights
-        return math.sqrt(1.0 + w.hessian**2 + w.tails**2 + w.norms**2)
-
-    @property
-    def n_values(self) -> int:
-        """Numbers that an answer has."""
-        k, w = len(self.whitening), self.weights
-        matrices = (w.hessian > 0.0) + (w.spread > 0.0)
-        counts = (w.inside > 0.0) + (w.tails > 0.0) * 2 * len(self.thresholds)
-        return int(
-            k + matrices * k * (k + 1) // 2 + counts + (w.norms > 0.0) * (len(self.norm_edges) + 1)
-        )
-
-    def noise_scales(self, mu: float) -> NoisyScores:
-        """Standard deviations of the noise of an answer with parameter `mu`.
-
-        Groups that are left out have an infinite one.
-        """
-        sd = self.sensitivity / mu
-        k = len(self.whitening)
-        weights = self.weights
-
-        def matrix(weight: float) -> Floats:
-            scale = np.full((k, k), _ratio(sd, pair_weight(weight)) * self.radius**2)
-            np.fill_diagonal(scale, _ratio(sd, weight) * self.radius**2)
-            return scale
-
-        return NoisyScores(
-            np.full(k, sd * self.radius * self.clip),
-            matrix(weights.hessian),
-            matrix(weights.spread),
-            _ratio(sd, weights.inside),
-            np.full((2, len(self.thresholds)), _ratio(sd, weights.tails)),
-            np.full(len(self.norm_edges) + 1, _ratio(sd, weights.norms)),
-        )
+        return cls(**values)
 
 
-def _ratio(sd: float, weight: float) -> float:
-    return sd / weight if weight else math.inf
+GRAM, BEYOND, FAR, COUNTS = 0.9, 0.5, 0.3, 0.6
+"""Weights beside the score's of 1 in rounds that approach: what the matrix, the directions and the
+lengths of long vectors and the counts get costs the score ``sqrt(1 + .81 + .25 + .09 + .36)``."""
+DIRECTION, MEAT, LAST_COUNTS = 0.5, 0.4, 0.3
+"""The same in the last round, where the score decides."""
+
+
+def weights(request: RoundRequest) -> dict[str, float]:
+    """Weights of the groups of a round by name; score and inside are one group."""
+    if request.last:
+        return {"score": 1.0, "counts": LAST_COUNTS, "direction": DIRECTION, "meat": MEAT}
+    found = {"score": 1.0, "counts": COUNTS}
+    if request.radius is not None:
+        found |= {"gram": GRAM, "beyond": BEYOND, "far": FAR}
+    return found
+
+
+def norm(request: RoundRequest) -> float:
+    """Noise of the score in units of ``T/mu``."""
+    return float(np.sqrt(sum(weight**2 for weight in weights(request).values())))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAnswer:
+    """Answer to a `RoundRequest`, or the standard deviations of its noise.
+
+    Attributes
+    ----------
+    score : (k,) array
+        ``sum u min(1, T/|u|)``.
+    inside : float
+        ``sum (1 - min(1, |u|/T)^2)``.
+    counts : (c,) array
+        Records by cell of |u|.
+    gram : (k, k) array or None
+        ``sum w w' min(1, R^2/|w|^2)``.
+    beyond : (k, k) array or None
+        ``sum 1{|w| > R} w w'/|w|^2``.
+    far : (l,) array or None
+        Records by cell of |w|.
+    direction : (k,) array or None
+        ``sum 1{|u| > T} u/|u|``.
+    meat : (k, k) array or None
+        ``sum u u' min(1, T^2/|u|^2)``.
+    """
+
+    score: Floats
+    inside: float
+    counts: Floats
+    gram: Floats | None = None
+    beyond: Floats | None = None
+    far: Floats | None = None
+    direction: Floats | None = None
+    meat: Floats | None = None

@@ -22,7 +22,7 @@ NARROW = 2.0**-40
 """A column whose half-width is below this share of its magnitude is constant."""
 
 
-def _centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+def centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
     """Centres and outward-rounded half-widths; 0 where a column is constant."""
     centre = lower + (upper - lower) / 2.0
     half = np.nextafter(np.maximum(upper - centre, centre - lower), np.inf)
@@ -30,7 +30,7 @@ def _centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats
     return centre, np.where(constant | (lower == upper), 0.0, half)
 
 
-def _response_scale(lower: float, upper: float) -> tuple[float, float]:
+def response_scale(lower: float, upper: float) -> tuple[float, float]:
     """Centre and half-width of the response, which is never taken for a constant."""
     centre = lower + (upper - lower) / 2.0
     return centre, math.nextafter(max(upper - centre, centre - lower), math.inf)
@@ -96,12 +96,12 @@ def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinSc
             centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
         )
     lower, upper, short, radius2 = design.bin_geometry(boxes)
-    centre, half = _centre_and_half_width(lower, upper)
+    centre, half = centre_and_half_width(lower, upper)
     # Midpoints, but for blocks of dummies, whose deviations are shorter from elsewhere.
     centre = np.where(half > 0.0, short, centre)
     unit = np.nextafter(half * np.sqrt(radius2)[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
-    middle, half_y = _response_scale(low_y, high_y)
+    middle, half_y = response_scale(low_y, high_y)
     return BinScaling(centre, half, unit, middle, half_y, 1.0)
 
 
@@ -137,9 +137,9 @@ class ColumnScaling:
 def column_scaling(design: Design) -> ColumnScaling:
     """Scaling of the columns over the design's whole domain."""
     lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
-    centre, half = _centre_and_half_width(lower, upper)
+    centre, half = centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
-    middle, half_y = _response_scale(low_y, high_y)
+    middle, half_y = response_scale(low_y, high_y)
     return ColumnScaling(centre[0], half[0], middle, half_y)
 
 

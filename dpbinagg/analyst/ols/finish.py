@@ -1,0 +1,187 @@
+"""The estimate after the last round: coefficients, covariance, and which of them are identified.
+
+``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of the
+ensemble's errors; and what the last clip may hide.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.ols import tails
+from dpbinagg.analyst.ols.ensemble import inverse_root, lifted
+from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.public.rounds import RoundAnswer, RoundRequest
+
+NAME = "refined"
+BEYOND = 3.0
+"""Contributions end at so many times the clip where what it hides is estimated: nothing says more of
+the few that are longer."""
+LEAST_DIRECTION = 0.2
+"""Least variance of the residuals in a direction, in that over all."""
+TOLERATED = 0.5
+"""Standard errors of a generous error of the start that may be left in an identified combination."""
+CLIPPED = "Contributions of single records were cut"
+"""How the note on clipping begins."""
+LEAST_SHARE = 1e-4
+"""Share of cut contributions below which a note says "hardly any"."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The estimator's end.
+
+    Attributes
+    ----------
+    state : State
+        After the last round.
+    request, answer, scales
+        Of the last round.
+    before : Tail
+        The tail as the round before it saw it.
+    """
+
+    state: State
+    request: RoundRequest
+    answer: RoundAnswer
+    scales: RoundAnswer
+    before: tails.Tail
+
+    @cached_property
+    def tail(self) -> tails.Tail:
+        """The tail, by both last rounds."""
+        edges, usual = self.request.edges, math.sqrt(self.state.size) * self._clipped_sd
+        place = tail_place(edges, TAIL_CELL * usual)
+        counts, sd = self.answer.counts[place:], float(self.scales.counts[0])
+        return tails.both(self.before, tails.fit(counts, edges[place:], sd))
+
+    @cached_property
+    def _clipped_sd(self) -> float:
+        return clipped_sd(self.state, self.request, self.answer)
+
+    @cached_property
+    def bread(self) -> Array:
+        """``A^-1``."""
+        return np.linalg.inv(lifted(self.state.gram, self.state.noise))
+
+    @cached_property
+    def _beyond(self) -> tuple[Array, Array, Array]:
+        clip = self.request.clip
+        return self.tail.beyond(clip, BEYOND * clip)
+
+    @property
+    def number_cut(self) -> float:
+        """Expected number of contributions that were cut."""
+        return float(self.tail.weight @ self._beyond[0])
+
+    @cached_property
+    def meat(self) -> Array:
+        """``sum u u'``: the released one, its tails put back.
+
+        In coordinates in which A is n times the identity its departure from a multiple of the
+        identity counts where it stands out of the edge of the noise.
+        """
+        answer, state = self.answer, self.state
+        assert answer.meat is not None and self.scales.meat is not None
+        forth, back = inverse_root(lifted(state.gram, state.noise), 1e-9)
+        mean = self._clipped_sd**2
+        spread = symmetric(forth @ answer.meat @ forth) - mean * np.eye(state.size)
+        values, vectors = np.linalg.eigh(spread)
+        edge = math.sqrt(2.0 * state.size) * float(self.scales.meat[0, 0]) / state.nobs
+        values = np.where(np.abs(values) > edge, values, 0.0)
+        kept = np.maximum(mean + values, LEAST_DIRECTION * mean)
+        meat = symmetric(back @ ((vectors * kept) @ vectors.T) @ back)
+        cut = float(self.tail.weight @ self._beyond[2])
+        return np.asarray(meat * (1.0 + cut / float(np.trace(meat))))
+
+    @cached_property
+    def sampling(self) -> Array:
+        """``n/(n - k) A^-1 meat A^-1``."""
+        n, k = self.state.nobs, self.state.size
+        return symmetric(self.bread @ self.meat @ self.bread) * n / max(n - k, 1.0)
+
+    @cached_property
+    def privacy(self) -> Array:
+        """Mean of ``e e'`` over the ensemble."""
+        errors = self.state.errors
+        return np.asarray(errors.T @ errors / len(errors))
+
+    @cached_property
+    def hidden(self) -> Array:
+        """What the last clip hides: mean excess of what was cut, along the directions that were.
+
+        The sum D of these directions is known with noise s; under a prior of N contributions that
+        point anywhere its second moment is ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
+        """
+        answer, scales = self.answer, self.scales
+        assert answer.direction is not None and scales.direction is not None
+        number, excess, _ = self._beyond
+        mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
+        prior, noise = self.number_cut**2 / self.state.size, float(scales.direction[0]) ** 2
+        share = prior / (prior + noise)
+        second = share * noise * np.eye(self.state.size)
+        second = second + share**2 * np.outer(answer.direction, answer.direction)
+        return symmetric(self.bread @ second @ self.bread) * mean2
+
+    @cached_property
+    def cov(self) -> Array:
+        """Of the whitened coefficients."""
+        return np.asarray(self.sampling + self.privacy + self.hidden)
+
+    @cached_property
+    def scale(self) -> float:
+        """Error variance."""
+        cut = float(self.tail.weight @ self._beyond[2])
+        return self._clipped_sd**2 + cut / self.state.size / self.state.nobs
+
+    @cached_property
+    def start(self) -> Array:
+        """Second moment of what is left of the start, in design coefficients, (p, p).
+
+        Combinations that no record had are left to the start altogether.
+        """
+        left, null = self.state.start @ self.state.whitening, self.state.public.null
+        second = left.T @ left / len(left)
+        if len(null):
+            size = 1e3 * math.sqrt(self.state.total)
+            second = second + size**2 * null.T @ null
+        return symmetric(second)
+
+    def estimate(self) -> Estimate:
+        """In the coefficients of the design."""
+        state, back = self.state, self.state.whitening.T
+        cov = symmetric(back @ self.cov @ back.T)
+        left = np.sqrt(np.diag(self.start))
+        found = (left <= TOLERATED * np.sqrt(np.diag(cov))) & ~state.public.lost
+        return Estimate(
+            name=NAME,
+            params=state.params,
+            cov=cov,
+            noise_cov=symmetric(back @ (self.privacy + self.hidden) @ back.T),
+            scale=self.scale,
+            df_resid=max(state.nobs - state.size, 1.0),
+            nobs=state.nobs,
+            cov_type="HC1 + privacy",
+            notes=(self.note(),),
+            identified=bool(found.all()),
+            identified_terms=found,
+            dependence=self.start,
+        )
+
+    def note(self) -> str:
+        """How far records may pull, and how many of them pull less than they would."""
+        usual = self.request.clip / (math.sqrt(self.state.size) * math.sqrt(self.scale))
+        share = self.number_cut / self.state.nobs
+        count = f"about {100 * share:.2g}%" if share >= LEAST_SHARE else "hardly any"
+        size = f"{usual:.1f}" if usual < 10.0 else f"about {float(f'{usual:.2g}'):,.0f}"
+        return (
+            f"{CLIPPED} at {size} times their usual size: {count} of them. What that may hide is "
+            "in the standard errors."
+        )

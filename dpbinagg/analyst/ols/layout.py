@@ -1,0 +1,46 @@
+"""How design columns follow from what the kernel sees of a record."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from dpbinagg.analyst.ols.moments import RowLayout
+from dpbinagg.formula import Design
+from dpbinagg.formula.coded import CodedDesign
+from dpbinagg.public.scaling import ColumnScaling, centre_and_half_width, response_scale
+
+
+@lru_cache(maxsize=16)
+def coded_scaling(design: Design) -> ColumnScaling:
+    """Scaling to [-1, 1] of the columns that `CodedDesign` gives, and of the response."""
+    centre, half = centre_and_half_width(*CodedDesign(design).bounds())
+    middle, half_y = response_scale(*design.response_bounds())
+    return ColumnScaling(centre, half, middle, half_y)
+
+
+@lru_cache(maxsize=16)
+def row_layout(design: Design) -> RowLayout:
+    """The map from ``f = (1, z*, codes, y*)`` to design columns and response."""
+    coded, scaling = CodedDesign(design), coded_scaling(design)
+    levels = [len(matrix) for matrix, _ in coded.matrices]
+    size = len(scaling.varying) + sum(levels) + 2
+    design_map = np.zeros((size, len(design.column_names)))
+    if design.intercept is not None:
+        design_map[0, design.intercept] = 1.0
+    design_map[0, coded.numeric] = scaling.centre[1:]
+    place = 1 + np.arange(len(scaling.varying))
+    design_map[place, coded.numeric[scaling.varying - 1]] = scaling.scale[scaling.varying]
+    start = 1 + len(scaling.varying)
+    for matrix, columns in coded.matrices:
+        design_map[start : start + len(matrix), columns] = matrix
+        start += len(matrix)
+    return RowLayout(
+        design_map,
+        coded.numeric,
+        coded.matrices,
+        design.intercept,
+        scaling.centre_y,
+        scaling.scale_y,
+    )

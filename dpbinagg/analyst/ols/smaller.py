@@ -1,0 +1,82 @@
+"""Smaller models from the end of the rounds, at no cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpbinagg.analyst.linalg import inverse_psd, symmetric
+from dpbinagg.analyst.ols.ensemble import truths
+from dpbinagg.analyst.ols.finish import TOLERATED, Fitted
+from dpbinagg.analyst.types import Array, Estimate
+
+EXACT = 1e-6
+"""Share of a unit coefficient within combinations that columns determine exactly."""
+
+
+def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
+    """Least squares on the columns ``X L``: ``b_s = (L'A L)^-1 L'A b`` in design columns.
+
+    Privacy: every member of the ensemble has its own matrix and coefficients, hence its own b_s;
+    their spread around ours is the error. Sampling: the meat grows by ``d'A d/n A`` for what the
+    smaller model leaves out, d.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    columns : (p, p_s) array
+        L, the smaller model's columns as combinations of the design's.
+    """
+    state, full = fitted.state, fitted.estimate()
+    # Coefficients b of the design are W'beta: columns of W L in whitened coordinates.
+    inverse = np.linalg.pinv(state.whitening).T
+    loading, beta = inverse @ columns, inverse @ state.params
+    params, project, bread, lost = _projected(state.gram, loading, beta)
+    matrices = truths(state.gram, state.noise)
+    drawn = np.array(
+        [
+            _projected(matrix, loading, beta - error)[0]
+            for matrix, error in zip(matrices, state.errors, strict=True)
+        ]
+    )
+    errors = drawn - params
+    left_out = beta - loading @ params
+    extra = max(float(left_out @ state.gram @ left_out), 0.0) / state.nobs
+    meat = loading.T @ (fitted.meat + extra * state.gram) @ loading
+    freedom = max(state.nobs - params.size, 1.0)
+    sampling = symmetric(bread @ meat @ bread) * state.nobs / freedom
+    hidden = symmetric(project @ fitted.hidden @ project.T)
+    noise = symmetric(errors.T @ errors / len(errors) + hidden)
+    cov = symmetric(sampling + noise)
+    start = symmetric(project @ (state.start.T @ state.start / len(state.start)) @ project.T)
+    null = state.public.null
+    if len(null):
+        # A combination that no record had may lie outside of the smaller model's columns.
+        inside = null @ np.linalg.pinv(columns).T
+        held = np.abs(inside @ columns.T - null).max(axis=1) < EXACT * np.abs(null).max(axis=1)
+        start = start + 1e6 * state.total * inside[held].T @ inside[held]
+    found = np.sqrt(np.diag(start)) <= TOLERATED * np.sqrt(np.diag(cov))
+    found &= ~lost
+    return replace(
+        full,
+        params=params,
+        cov=cov,
+        noise_cov=noise,
+        scale=fitted.scale + extra,
+        df_resid=freedom,
+        identified=bool(found.all()),
+        identified_terms=found,
+        dependence=start,
+    )
+
+
+def _projected(gram: Array, loading: Array, beta: Array) -> tuple[Array, Array, Array, Array]:
+    """Coefficients, ``(L'AL)^-1 L'A``, ``(L'AL)^-1``, and which coefficients are undetermined."""
+    inner = symmetric(loading.T @ gram @ loading)
+    size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
+    bread, _ = inverse_psd(inner / np.outer(size, size), 1e-9)
+    bread = bread / np.outer(size, size)
+    project = bread @ loading.T @ gram
+    lost = np.abs(np.diag(project @ loading) - 1.0) > 1e-3
+    return project @ beta, project, bread, np.asarray(lost)

@@ -1,0 +1,135 @@
+"""The first estimate, from structured moments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.ols.coordinates import Coordinates
+from dpbinagg.analyst.ols.ensemble import (
+    applied,
+    levels,
+    lifted,
+    members_of,
+    product,
+    symmetric_noise,
+    truths,
+)
+from dpbinagg.analyst.ols.margins import SEED
+from dpbinagg.analyst.ols.moments import MomentPlan, RowLayout, complete
+from dpbinagg.analyst.ols.state import State, rewhitened
+from dpbinagg.analyst.types import Array
+
+FEWEST = 20.0
+"""Records that are assumed at least: fewer would leave nothing to divide by."""
+EXPLAINED = 2.0
+"""Prior variance of the fit, in variances of the response: twice what can be explained."""
+SIZE = 1.5
+"""Variance of the true coefficients in the ensemble, in that of the estimated ones."""
+LEAST_SIZE = 0.05
+"""At least this share of the response's variance: the estimate may be small by chance."""
+GENEROUS = 1.0
+"""Error of the start in an unresolved direction, in standard deviations of the response: as if all
+of the response were explained along it."""
+UNRESOLVED = 1.5
+"""A direction counts as resolved in proportion to the square of its eigenvalue over so many noises."""
+LEAST_RESIDUAL = 0.15
+"""Share of the response's variance that is taken for residual at least: too wide a first clip costs
+a round's precision, too narrow a one would hide most of the score."""
+
+
+def start(
+    layout: RowLayout,
+    public: Coordinates,
+    plan: MomentPlan,
+    matrix: Array,
+    scales: Array,
+    count: tuple[float, float],
+) -> State:
+    """Least squares from the noisy matrix, as an update of a wide prior.
+
+    Parameters
+    ----------
+    matrix, scales : (m, m) arrays
+        Released entries of ``sum g g'`` and the standard deviations of their noise.
+    count : (float, float)
+        Noisy number of records from elsewhere and its standard deviation.
+    """
+    rng = np.random.default_rng(SEED)
+    k = public.size
+    full = complete(plan, matrix)
+    copies = complete(plan, symmetric_noise(rng, scales, members_of(k)))
+    nobs, nobs_sd = _number(full[0, 0], scales[0, 0], *count)
+    side = plan.g_map @ public.whitening.T
+    response = plan.y_map - plan.g_map @ plan.guess
+    gram = symmetric(side.T @ full @ side)
+    state = State(
+        layout=layout,
+        public=public,
+        nobs=nobs,
+        nobs_sd=nobs_sd,
+        whitening=public.whitening,
+        params=plan.guess,
+        gram=gram,
+        noise=np.asarray(side.T @ copies @ side),
+        errors=np.zeros((len(copies), k)),
+        start=np.zeros((len(copies), k)),
+        prior=np.eye(k) * EXPLAINED * plan.variance_y / k,
+        total=plan.variance_y,
+        sd=0.0,
+        sd_clipped=0.0,
+    )
+    score, cross = side.T @ full @ response, copies @ response @ side
+    before = state.whitening
+    state = rewhitened(state)
+    by = state.whitening @ np.linalg.pinv(before)
+    return _first_step(state, by @ score, cross @ by.T, rng)
+
+
+def _number(own: float, own_sd: float, other: float, other_sd: float) -> tuple[float, float]:
+    """Number of records, two noisy counts weighed."""
+    weight = other_sd**2 / (own_sd**2 + other_sd**2) if own_sd + other_sd > 0.0 else 0.5
+    sd = own_sd * other_sd / max(np.hypot(own_sd, other_sd), np.finfo(float).tiny)
+    return max(weight * own + (1.0 - weight) * other, FEWEST), float(sd)
+
+
+def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generator) -> State:
+    """``beta = K score`` with ``K = P A (A P A + R)^-1``; R, the noise of the score and of A.
+
+    The ensemble takes the same step from truths of the size that was found.
+    """
+    k, n, total = state.size, state.nobs, state.total
+    prior = np.eye(k) * EXPLAINED * total / k
+    used = lifted(state.gram, state.noise)
+    noise = np.cov(cross.T).reshape(k, k) + product(state.noise, prior) + 1e-12 * n * np.eye(k)
+    gain = np.linalg.solve(symmetric(used @ prior @ used + noise), used @ prior).T
+    beta = gain @ score
+    found = max(float(beta @ beta - np.trace(gain @ noise @ gain.T)), LEAST_SIZE * total)
+    believed = truths(state.gram, state.noise)
+    true = rng.normal(size=cross.shape) * np.sqrt(SIZE * found / k)
+    errors = (applied(believed, true) + cross) @ gain.T - true
+    values, vectors, level = levels(state.gram, state.noise)
+    loose = np.minimum(1.0, (UNRESOLVED * level / np.maximum(values, level / 2.0)) ** 2)
+    left = (rng.normal(size=cross.shape) * loose * GENEROUS * np.sqrt(total)) @ vectors.T
+    left = left - applied(believed, left) @ gain.T
+    rest = np.eye(k) - gain @ used
+    after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)
+    explained = float(2.0 * beta @ score - beta @ used @ beta - np.trace(gain @ noise)) / n
+    residual = max(total - max(explained, 0.0), LEAST_RESIDUAL * total)
+    residual = min(residual + float(np.trace(state.gram @ after)) / n, 1.5 * total)
+    return State(
+        layout=state.layout,
+        public=state.public,
+        nobs=n,
+        nobs_sd=state.nobs_sd,
+        whitening=state.whitening,
+        params=state.params + state.whitening.T @ beta,
+        gram=state.gram,
+        noise=state.noise,
+        errors=errors,
+        start=left,
+        prior=after,
+        total=total,
+        sd=float(np.sqrt(residual)),
+        sd_clipped=float(np.sqrt(residual)),
+    )
