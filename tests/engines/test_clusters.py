@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from dpbinagg.curator.engines.frame import FrameEngine
+from dpbinagg.curator.engines.partitions import PartitionsEngine
+from dpbinagg.curator.engines.stream import StreamEngine
 from tables_for_engines import dask, frame, write_parquet
 from test_engines import aggregates_of, assert_same
 
 from dpbinagg.curator.engines import open_engine
-from dpbinagg.curator.engines.frame import FrameEngine
-from dpbinagg.curator.engines.partitions import PartitionsEngine
-from dpbinagg.curator.engines.stream import StreamEngine
 from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from dpbinagg.curator.engines.frame import FrameEngine
+from dpbinagg.curator.engines.stream import StreamEngine
 from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 
 from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.curator.engines import Engine, open_engine
-from dpbinagg.curator.engines.frame import FrameEngine
-from dpbinagg.curator.engines.stream import StreamEngine
 from dpbinagg.curator.engines.tables import open_table
-from dpbinagg.curator.noise import SeededNoise
-from dpbinagg.curator.privtree import privtree
-from dpbinagg.curator.ranges import histogram_edges
 from dpbinagg.formula import Design, build_design
+from dpbinagg.kernel.noise import SeededNoise
+from dpbinagg.kernel.privtree import privtree
+from dpbinagg.protocol.ranges import histogram_edges
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import GroupWeights, ScoreRequest

@@ -14,8 +14,8 @@ from test_engines import SCHEMA, aggregates_of, assert_same
 from dpbinagg import DataError, Domain, dp_ols
 from dpbinagg.curator.engines import frame as frame_engine
 from dpbinagg.curator.engines import open_engine, partitions, room, stream, tables
-from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.formula import build_design
+from dpbinagg.kernel.mechanism import GRID_BITS
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import bin_scaling
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.blocks import Errand, begin, chunks
 from dpbinagg.errors import DataError
+from dpbinagg.kernel.errands import Errand, begin
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
@@ -84,9 +84,10 @@ class SecureNoise:
         held = len(self._drawn[kind]) + sum(n for n, _ in begun)
         missing = size - held
         # A few more are not worth a call.
-        for piece in chunks(missing if missing > FEW or not held else 0, DRAWS):
-            n = piece.stop - piece.start
+        while missing > 0 and (missing > FEW or not held):
+            n = min(missing, DRAWS)
             begun.append((n, begin(_sample, kind, n)))
+            missing, held = missing - n, held + n
 
     def _stock(self, kind: Kind) -> deque[tuple[int, Errand[Integers]]]:
         """Errands of a kind that were begun, in order; what is drawn already is in `_drawn`."""

@@ -29,8 +29,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.detection import best, detect, missing
-from dpbinagg.curator.tails import Tail, tail_end
+from dpbinagg.protocol.detection import best, detect, missing
+from dpbinagg.protocol.tails import Tail, tail_end
 from dpbinagg.public.domain import Numeric
 
 Array = NDArray[np.float64]

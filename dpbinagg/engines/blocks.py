@@ -9,9 +9,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, partial
-from threading import Lock, current_thread
-from typing import Any, Generic, TypeVar
+from functools import cache
+from typing import TypeVar
+
+from dpbinagg.kernel.errands import PREFIX, alone, n_workers
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -29,7 +30,6 @@ scores takes half as long as in steps of `CHUNK` rows."""
 LONG_CHUNK = 2**16
 """Rows of one step where memory is no concern: a table that is read in batches is
 larger than its temporaries, and longer steps leave Python's lock free more of the time."""
-MAX_WORKERS = 8
 
 
 def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
@@ -51,73 +51,18 @@ def step_rows(n: int, columns: int) -> int:
 
 
 @cache
-def n_workers() -> int:
-    """Threads that may run at once."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(available or 1, MAX_WORKERS)
-
-
-PREFIX = "dpbinagg"
-
-
-@cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_workers(), thread_name_prefix=PREFIX)
 
 
-@cache
-def _helpers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(n_workers() - 1, 1), thread_name_prefix=PREFIX)
-
-
-class Errand(Generic[T]):
-    """Work that may be done before its result is needed, by whoever is free first."""
-
-    def __init__(self, function: Callable[..., T], *args: Any) -> None:
-        self._work = partial(function, *args)
-        self._begun = Lock()
-        self._done: Future[T] = Future()
-
-    def run(self) -> None:
-        """Do the work, unless somebody has begun it."""
-        if self._begun.acquire(blocking=False):
-            try:
-                self._done.set_result(self._work())
-            except BaseException as error:
-                self._done.set_exception(error)
-
-    def done(self) -> bool:
-        """Whether the result is there."""
-        return self._done.done()
-
-    def result(self) -> T:
-        """The result. Work that nobody has begun is done here and now."""
-        self.run()
-        return self._done.result()
-
-
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork: a child starts its own.
-    for forget in (_pool.cache_clear, _helpers.cache_clear):
-        os.register_at_fork(after_in_child=forget)
-
-
-def _alone() -> bool:
-    """Whether work must stay on this thread: there are no others, or it is one of them."""
-    return n_workers() == 1 or current_thread().name.startswith(PREFIX)
-
-
-def begin(function: Callable[..., T], *args: Any) -> Errand[T]:
-    """``function(*args)`` on another thread, if one is free before the result is needed."""
-    errand = Errand(function, *args)
-    if not _alone():
-        _helpers().submit(errand.run)
-    return errand
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:
     """``function(rows)`` for all blocks of n rows, in order, on several threads."""
-    if n <= size or _alone():
+    if n <= size or alone():
         return map(function, chunks(n, size))
     return _pool().map(function, chunks(n, size))
 
@@ -133,7 +78,7 @@ def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
 
     Items are taken from their iterator one by one, a few ahead of the results.
     """
-    if _alone():
+    if alone():
         yield from map(function, items)
         return
     waiting: deque[Future[T]] = deque()

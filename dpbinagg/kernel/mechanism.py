@@ -24,13 +24,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.noise import Noise
 from dpbinagg.errors import BudgetError
+from dpbinagg.kernel.noise import Noise
 
-GRID_BITS = 40
-"""Contributions of linear statistics are whole multiples of 2^-GRID_BITS."""
-FACTOR_BITS = 20
-"""Factors of products are whole multiples of 2^-FACTOR_BITS."""
 NOISE_BITS = 58
 """All noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of them."""
 MARGIN = 1.0 + 2.0**-30

@@ -7,14 +7,13 @@ Zhang, Xiao and Xie (2016), binary splits, on the public path codes of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
-from dpbinagg.accounting.gdp import pure_from_mu
-from dpbinagg.curator.noise import Noise
+from dpbinagg.kernel.noise import Noise
 from dpbinagg.public.partition import Partition, TreeLocator
 from dpbinagg.public.paths import Paths
 
@@ -26,6 +25,9 @@ LEAST_SCALE = 2.0**-20
 """More noise than asked for where mu is so large that the grid would show."""
 
 
+ROUNDED = 1.0 - 2.0**-30
+
+
 class Counts(Protocol):
     """Counts of path codes, all at once or as they are asked for."""
 
@@ -34,30 +36,12 @@ class Counts(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class CodeCounts:
-    """How many records have each path code.
+def pure_from_mu(mu: float) -> float:
+    """An epsilon for which epsilon-DP implies mu-GDP: ``ln((1-a)/a)``, ``a = Phi(-mu/2)``.
 
-    Attributes
-    ----------
-    codes : (m,) int64, ascending
-    cumulative : (m + 1,) int64
-        Number of records with a code before position i.
+    Just below the largest one: `ROUNDED` outweighs rounding for mu of 2^-16 and more.
     """
-
-    codes: NDArray[np.int64]
-    cumulative: NDArray[np.int64]
-
-    @classmethod
-    def from_codes(cls, codes: NDArray[np.int64]) -> CodeCounts:
-        """Sort the codes of all records."""
-        return cls(np.sort(codes), np.arange(len(codes) + 1, dtype=np.int64))
-
-    def between(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of records with ``start <= code < stop``."""
-        low = np.searchsorted(self.codes, start, side="left")
-        high = np.searchsorted(self.codes, stop, side="left")
-        return self.cumulative[high] - self.cumulative[low]
+    return float(log_ndtr(mu / 2.0) - log_ndtr(-mu / 2.0)) * ROUNDED
 
 
 def laplace_scale(mu: float) -> float:

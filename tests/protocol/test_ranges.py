@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbinagg.curator.detection import detect
-from dpbinagg.curator.ranges import (
+from dpbinagg.protocol.detection import detect
+from dpbinagg.protocol.ranges import (
     bin_index,
     histogram_edges,
     needs_range,
@@ -22,7 +22,7 @@ from dpbinagg.curator.ranges import (
     working_range,
     worth_ranges,
 )
-from dpbinagg.curator.tails import Tail, tail_end
+from dpbinagg.protocol.tails import Tail, tail_end
 from dpbinagg.public.domain import Numeric
 
 SD = math.sqrt(6) / math.sqrt(0.1)

@@ -15,13 +15,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.blocks import chunks, map_blocks
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Keys = Callable[[Floats], Integers]
 
-SMALL = 2**14
+SMALL = 2**13
+"""Values for which a search takes less time than finding buckets."""
+STEP = 2**14
+"""Values of one step: their buckets fit the cache."""
 LINEAR_BUCKETS = 4096
 SHIFT = 51
 """Keeps sign, exponent and one bit of the significand of a double."""
@@ -32,15 +33,11 @@ POSITIVE = np.int64(2**63 - 1)
 def histogram(values: Floats, edges: Floats) -> Integers:
     """Records by interval: bin i is ``(edges[i], edges[i + 1]]``, the outer ones take the rest.
 
-    The same counts as those of `ranges.bin_index`.
+    A value on an edge lies in the interval below it.
     """
     if len(values) <= SMALL:
         return _by_search(values, edges)
-    buckets = _best(edges.tobytes())
-    total = np.zeros(len(edges) - 1, dtype=np.int64)
-    for part in map_blocks(len(values), lambda block: buckets.count(values[block], edges)):
-        total += part
-    return total
+    return _best(edges.tobytes()).count(values, edges)
 
 
 def _by_search(values: Floats, edges: Floats) -> Integers:
@@ -87,11 +84,12 @@ class _Buckets:
         by_bucket = np.zeros(len(self.bins), dtype=np.int64)
         counts = np.zeros(len(edges) - 1, dtype=np.int64)
         any_cut = bool(self.cut.any())
-        for rows in chunks(len(values)):
-            keys = self.keys(values[rows])
+        for start in range(0, len(values), STEP):
+            some = values[start : start + STEP]
+            keys = self.keys(some)
             by_bucket += np.bincount(keys, minlength=len(self.bins))
             if any_cut:
-                counts += _by_search(values[rows][self.cut[keys]], edges)
+                counts += _by_search(some[self.cut[keys]], edges)
         by_bucket[self.cut] = 0
         np.add.at(counts, self.bins, by_bucket)
         return counts
