@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.engines import open_data
 from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.errors import DomainError, IncompleteError
@@ -191,7 +190,7 @@ def dp_release(
         try:
             # numpy's own text tells the number of records.
             with suppress(MemoryError):
-                curator = Curator(data, design, settings.missing, rng)
+                curator = pipeline.open_curator(data, design, settings.missing, rng)
         except IncompleteError:
             # An exact answer, so what was charged stays: nobody asks such questions for free.
             if entry is not None:

@@ -25,9 +25,10 @@ from dpbinagg.audit.tables import (
 )
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
-from dpbinagg.curator.curator import Curator
-from dpbinagg.curator.records import read_records
+from dpbinagg.protocol.conduct import open_curator
 from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
+from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Auditor:
 
     def _tests(self, kind: str, pairs: Sequence[Pair], trials: int, level: float) -> list[Finding]:
         spec = self.specification
-        curator = Curator(self.table, spec.design, spec.settings.missing, self.rng)
+        curator = open_curator(self.table, spec.design, spec.settings.missing, self.rng)
         stated = self.release.privacy.mechanisms
         single, together = likelihood_tests(pairs, trials, curator, [m.name for m in stated])
         findings = []
@@ -169,15 +170,17 @@ class Auditor:
         attack = worst_attack(told.mu, told.theta, TREE_DEPTH)
         rows = self.table.iloc[:1]
         curators = {
-            copies: Curator(
+            copies: open_curator(
                 rows.loc[rows.index.repeat(copies)], spec.design, spec.settings.missing, self.rng
             )
             for copies in (attack.copies, attack.copies + 1)
         }
-        record = read_records(rows, spec.design.domain, spec.variables, "drop")
+        (record,) = open_source(rows).batches(spec.design.domain, spec.variables)
+        design = self.release.design
+        paths = Paths(design.domain.subset(design.variables), design.variables, TREE_DEPTH)
 
         def make(copies: int) -> Partition:
-            return curators[copies].partition(self.release.design, told.mu, told.theta, TREE_DEPTH)
+            return curators[copies].partition(paths, told.mu, told.theta)
 
         depths = simulate_depths(attack, make, record, trials)
         errors = Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)

@@ -269,22 +269,6 @@ class Design:
                 upper[:, j] = interval.upper
         return lower, upper
 
-    def narwhals_columns(self) -> list[Any]:
-        """Narwhals expressions of the columns, for an engine to compute.
-
-        They read the raw table, labels of categories included, and are null for
-        a record that is incomplete. Splines and a few functions are refused.
-        """
-        from dpbinagg.formula.pushdown import column_expressions
-
-        return column_expressions(self._structure.subterms, self.column_names, self.domain)
-
-    def narwhals_response(self) -> Any:
-        """Narwhals expression of the response, null where missing."""
-        from dpbinagg.formula.pushdown import factor_expression
-
-        return factor_expression(self._structure.response, self.domain)
-
     def centres(self, boxes: Boxes) -> Array:
         """Centres for which `radius2` is small, (K, p).
 

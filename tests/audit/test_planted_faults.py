@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dpbinagg.curator.curator import Curator, Noisy
+from dpbinagg.curator.engines.memory import MemoryEngine
 
 from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.curator import aggregates, curator, privtree, records
-from dpbinagg.curator.curator import Curator, Noisy
-from dpbinagg.curator.engines.memory import MemoryEngine
-from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.errors import DataError
 from dpbinagg.formula import Design
+from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.public.domain import Categorical, Domain
 

@@ -12,9 +12,6 @@ from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 
 from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.curator.engines import Engine, open_engine
-from dpbinagg.curator.engines.frame import FrameEngine
-from dpbinagg.curator.engines.stream import StreamEngine
-from dpbinagg.curator.engines.tables import open_table
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import privtree
 from dpbinagg.curator.ranges import histogram_edges
@@ -49,14 +46,10 @@ def request_for(size: int) -> ScoreRequest:
     )
 
 
-def aggregates_of(data: Any, engine_type: Any = None, formula: str = FORMULA) -> dict[str, Any]:
-    """All aggregates of a table, through the engine for it or another one."""
+def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
+    """All aggregates of a table, through the engine for it."""
     declared, design = designs(formula)
-    engine: Engine = (
-        open_engine(data, declared, "drop")
-        if engine_type is None
-        else engine_type(open_table(data), declared, "drop")
-    )
+    engine: Engine = open_engine(data, declared, "drop")
     edges = {
         name: histogram_edges(variable)
         for name, variable in declared.domain.items()
@@ -112,11 +105,8 @@ def test_the_table_is_not_trivial(expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", in_process())
-@pytest.mark.parametrize("engine_type", [StreamEngine, FrameEngine])
-def test_tables_in_this_process(
-    kind: str, engine_type: Any, people: pd.DataFrame, expected: dict[str, Any]
-) -> None:
-    assert_same(aggregates_of(in_process()[kind](people), engine_type), expected)
+def test_tables_in_this_process(kind: str, people: pd.DataFrame, expected: dict[str, Any]) -> None:
+    assert_same(aggregates_of(in_process()[kind](people)), expected)
 
 
 def test_a_folder_of_parquet(

@@ -12,10 +12,9 @@ from tables_for_engines import BOUNDS, FORMULA, arrow, duckdb_relation, frame, p
 from test_engines import SCHEMA, aggregates_of, assert_same
 
 from dpbinagg import DataError, Domain, dp_ols
-from dpbinagg.curator.engines import frame as frame_engine
 from dpbinagg.curator.engines import open_engine, partitions, room, stream, tables
-from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.formula import build_design
+from dpbinagg.kernel.mechanism import GRID_BITS
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import bin_scaling
 
@@ -35,15 +34,6 @@ def test_what_is_kept_changes_nothing(
     monkeypatch.setattr(stream, "memory_room", lambda: kept)
     monkeypatch.setattr(tables, "BATCH", 500)
     assert_same(aggregates_of(arrow(people)), aggregates_of(people))
-
-
-def test_sums_in_two_parts_are_the_same(
-    people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for tables so large that 64 bits might not hold a sum."""
-    monkeypatch.setattr(frame_engine, "FEW_RECORDS", 0)
-    found = aggregates_of(polars_lazy(people), frame_engine.FrameEngine)
-    assert_same(found, aggregates_of(people))
 
 
 def engine_for(data: Any, missing: str = "drop", **bounds: Any) -> Any:

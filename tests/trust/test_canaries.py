@@ -283,6 +283,7 @@ def test_errors(name: str, outside: Path) -> None:
 
 def test_forbidden_pickles() -> None:
     from dpbinagg.curator.curator import Curator
+
     from dpbinagg.formula import build_design
 
     design = build_design("y ~ x", BOUNDS)

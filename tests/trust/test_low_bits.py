@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from dpbinagg import Budget, dp_release
 from dpbinagg.audit.specification import Specification
 from dpbinagg.audit.tables import ordinary_table
-from dpbinagg.curator.noise import SecureNoise, SeededNoise
-from dpbinagg.curator.privatise import (
+from dpbinagg.kernel.mechanism import (
     FACTOR_BITS,
     GRID_BITS,
     MARGIN,
     NOISE_BITS,
     gaussian_mechanism,
 )
+from dpbinagg.kernel.noise import SecureNoise, SeededNoise
 
 GRID = 2.0**-GRID_BITS
 PRODUCT_GRID = 2.0 ** (-2 * FACTOR_BITS)

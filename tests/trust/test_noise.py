@@ -31,16 +31,16 @@ from scipy import stats
 
 from dpbinagg import Budget, dp_release
 from dpbinagg.curator import noise
-from dpbinagg.curator.noise import Noise, SecureNoise, SeededNoise, noise_source
-from dpbinagg.curator.privatise import (
+from dpbinagg.errors import BudgetError
+from dpbinagg.kernel.mechanism import (
     GRID_BITS,
     MARGIN,
     NOISE_BITS,
     gaussian_mechanism,
     in_noise_units,
 )
-from dpbinagg.curator.privtree import MOST_NODES
-from dpbinagg.errors import BudgetError
+from dpbinagg.kernel.noise import Noise, SecureNoise, SeededNoise, noise_source
+from dpbinagg.kernel.privtree import MOST_NODES
 
 SCALE = 2.0**40
 DRAWS = {"gaussian": 4_000, "laplace": 8_000}
@@ -130,7 +130,7 @@ def test_neighbours_are_no_farther_apart_than_mu_says(
 
 def test_without_the_margin_neighbours_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same comparison catches a mechanism that forgets that sums are cut."""
-    monkeypatch.setattr("dpbinagg.curator.privatise.MARGIN", 1.0)
+    monkeypatch.setattr("dpbinagg.kernel.mechanism.MARGIN", 1.0)
     mu, far = 2.0**-17, 0
     for start in range(20):
         one = np.full(9, start, dtype=object)

@@ -87,49 +87,15 @@ class Cleaner:
         frame = self.table.with_doubles(frame, self.variables)
         return frame.select(*(value.alias(name) for name, value in self._values.items()))
 
-    def _complete(self, prefix: str = "") -> Any:
+    def _complete(self) -> Any:
         nw = self._nw
         tests = []
         for name in self.variables:
             if isinstance(self._domain[name], Numeric):
                 tests.append(nw.col(name).is_finite().fill_null(False))
             else:
-                tests.append((nw.col(prefix + name) >= 0).fill_null(False))
+                tests.append((nw.col(name) >= 0).fill_null(False))
         return reduce(lambda one, two: one & two, tests)
-
-    def label_expressions(self) -> dict[str, Any] | None:
-        """Labels of the categories as formulas compare them with declared levels.
-
-        None if levels are of several types, or of another type than their column.
-        """
-        nw = self._nw
-        schema = self.table.frame.collect_schema()
-        labels: dict[str, Any] = {}
-        for name in self.variables:
-            variable = self._domain[name]
-            if isinstance(variable, Numeric):
-                continue
-            kinds = {_kind(level) for level in variable.levels}
-            dtype = schema[name]
-            if kinds == {"text"} and isinstance(dtype, nw.String | nw.Categorical | nw.Enum):
-                labels[name] = nw.col(name).cast(nw.String)
-            elif kinds == {"truth"} and dtype == nw.Boolean:
-                labels[name] = nw.col(name)
-            elif kinds == {"number"} and dtype.is_numeric():
-                labels[name] = nw.col(name).cast(nw.Float64)
-            else:
-                return None
-        return labels
-
-    def clean_with_labels(self, frame: Any, labels: dict[str, Any]) -> Any:
-        """As `clean`, with codes as ``_code_name`` and labels under the names."""
-        columns = [
-            value.alias(f"_code_{name}" if name in labels else name)
-            for name, value in self._values.items()
-        ]
-        frame = self.table.with_doubles(frame, self.variables)
-        both = frame.select(*columns, *(label.alias(name) for name, label in labels.items()))
-        return both.filter(self._complete("_code_"))
 
     def clean(self, frame: Any) -> Any:
         """Complete records of `frame`, cleaned."""
@@ -140,12 +106,6 @@ class Cleaner:
         nw = self._nw
         left_out = (~self._complete()).cast(nw.Int64).sum()
         return self.read(frame).select(left_out.alias("left_out"))
-
-
-def _kind(level: Hashable) -> str:
-    if isinstance(level, bool):
-        return "truth"
-    return "text" if isinstance(level, str) else "number"
 
 
 def _dtype(schema: Any, name: str) -> Any:

@@ -7,10 +7,9 @@ Arrow, DuckDB, Dask, Spark and files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.engines import files
@@ -19,6 +18,8 @@ from dpbinagg.public.domain import Categorical
 
 BATCH = 2**17
 """Rows of one batch."""
+KINDS = ("polars", "pyarrow", "duckdb", "dask", "pyspark")
+"""Engines that hold tables, by narwhals' names."""
 
 Batch = dict[str, NDArray[Any]]
 
@@ -79,14 +80,6 @@ class Table:
                 native = native.set_column(place, field.name, doubles)
         return nw.from_native(native)
 
-    def small(self, columns: Mapping[str, NDArray[Any]]) -> Any:
-        """A small public table in the same engine."""
-        import narwhals.stable.v2 as nw
-
-        native = _SMALL[self.kind](columns, self.frame.to_native())
-        frame: Any = nw.from_native(native)
-        return frame
-
     def rows(self, frame: Any) -> Batch:
         """Fetch the few rows of an aggregate."""
         if hasattr(frame, "collect"):
@@ -94,12 +87,10 @@ class Table:
         return {name: frame[name].to_numpy() for name in frame.columns}
 
     def batches(self, cleaner: Any) -> Iterator[Batch]:
-        """Batches of the columns that a `Cleaner` reads, as numbers."""
+        """Batches of the columns that a `Cleaner` reads, as numbers; clusters are not read."""
         if self.kind == "pyarrow":
             return _arrow_table_batches(self.frame, cleaner.read)
-        if self.kind in ("polars", "duckdb"):
-            return _BATCHES[self.kind](cleaner.read(self.frame).to_native())
-        return _BATCHES[self.kind](cleaner.clean(self.frame).to_native())
+        return _BATCHES[self.kind](cleaner.read(self.frame).to_native())
 
 
 def _arrow_table_batches(frame: Any, prepare: Any) -> Iterator[Batch]:
@@ -135,67 +126,9 @@ def _duckdb_batches(native: Any) -> Iterator[Batch]:
         reader.close()
 
 
-def _dask_batches(native: Any) -> Iterator[Batch]:
-    for place in range(native.npartitions):
-        part = native.get_partition(place).compute()
-        yield {name: part[name].to_numpy() for name in part.columns}
-
-
-def _spark_batches(native: Any) -> Iterator[Batch]:
-    names = native.columns
-    rows: list[Any] = []
-    for row in native.toLocalIterator(prefetchPartitions=True):
-        rows.append(row)
-        if len(rows) == BATCH:
-            yield dict(zip(names, np.array(rows).T, strict=True))
-            rows = []
-    if rows:
-        yield dict(zip(names, np.array(rows).T, strict=True))
-
-
-def _small_polars(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
-    import polars as pl
-
-    return pl.LazyFrame(dict(columns))
-
-
-def _small_arrow(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.table(dict(columns))
-
-
-def _small_duckdb(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
-    # Found by name in this scope; relations can only be joined on one connection.
-    small_table = _small_arrow(columns, native)  # noqa: F841
-    return native.query("whole_table", "SELECT * FROM small_table")
-
-
-def _small_dask(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
-    import dask.dataframe as dd
-    import pandas as pd
-
-    return dd.from_pandas(pd.DataFrame(dict(columns)), npartitions=1)
-
-
-def _small_spark(columns: Mapping[str, NDArray[Any]], native: Any) -> Any:
-    import pandas as pd
-
-    return native.sparkSession.createDataFrame(pd.DataFrame(dict(columns)))
-
-
-_SMALL = {
-    "polars": _small_polars,
-    "pyarrow": _small_arrow,
-    "duckdb": _small_duckdb,
-    "dask": _small_dask,
-    "pyspark": _small_spark,
-}
 _BATCHES = {
     "polars": _polars_batches,
     "duckdb": _duckdb_batches,
-    "dask": _dask_batches,
-    "pyspark": _spark_batches,
 }
 
 
@@ -220,7 +153,7 @@ def open_table(data: Any) -> Table:
     failed = False
     try:
         table = Table(data)
-        failed = table.kind not in _SMALL
+        failed = table.kind not in KINDS
     except TypeError:
         failed = True
     if failed:
