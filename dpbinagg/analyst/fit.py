@@ -12,20 +12,14 @@ import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
-from dpbinagg.analyst.moments import from_moments
-from dpbinagg.analyst.refinement.refine import (
-    State,
-    round_mus,
-    start,
-    update,
-    with_schedule,
-)
-from dpbinagg.analyst.refinement.refined import finish
-from dpbinagg.analyst.refinement.smaller import smaller_model
+from dpbinagg.analyst.ols.finish import Fitted
+from dpbinagg.analyst.ols.smaller import smaller_model, smaller_start
+from dpbinagg.analyst.ols.start import from_start
+from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.ols.transcript import replay as replay_steps
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.public.rounds import NoisyScores, ScoreRequest
 from dpbinagg.public.scaling import column_scaling
 from dpbinagg.release.release import Release
 
@@ -138,11 +132,8 @@ class Estimates(Mapping[str, Estimate]):
         return bin_estimators.paper(self._known_bins())
 
     def _from_moments(self) -> Estimate:
-        moments = released_moments(self._release)
-        assert moments is not None
-        return from_moments(
-            moments if self._columns is None else moments_of(moments, self._columns)
-        )
+        first, _ = replay(self._release)
+        return from_start(first) if self._columns is None else smaller_start(first, self._columns)
 
     def _combined(self) -> Estimate:
         if "corrected" in self:
@@ -150,42 +141,27 @@ class Estimates(Mapping[str, Estimate]):
         return replace(self["moments"], name="combined")
 
     def _refined(self) -> Estimate:
-        state = replay(self._release)
-        return finish(state) if self._columns is None else smaller_model(state, self._columns)
+        _, fitted = replay(self._release)
+        assert fitted is not None
+        return fitted.estimate() if self._columns is None else smaller_model(fitted, self._columns)
 
 
-_STATES: WeakKeyDictionary[Release, State] = WeakKeyDictionary()
+_REPLAYED: WeakKeyDictionary[Release, tuple[State, Fitted | None]] = WeakKeyDictionary()
+"""Where releases led; it follows from what they hold."""
 
 
-def replay(release: Release) -> State:
-    """Where the released rounds of scores lead."""
-    if release not in _STATES:
+def replay(release: Release) -> tuple[State, Fitted | None]:
+    """Where the moments and the rounds of a release lead."""
+    if release not in _REPLAYED:
         try:
-            _STATES[release] = _replayed(release)
-        except (ValueError, TypeError, IndexError, ArithmeticError):
+            found = replay_steps(release.outer, release.statistics, release.noise_scales)
+        except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
             raise ReleaseError(
                 "the rounds of scores do not follow from the moments of the release; it was "
                 "changed, or made by another version of the package"
             ) from None
-    return _STATES[release]
-
-
-def remember(release: Release, state: State) -> None:
-    """Keep the state that the rounds of a fresh release led to."""
-    _STATES[release] = state
-
-
-def _replayed(release: Release) -> State:
-    moments = released_moments(release)
-    assert moments is not None
-    answers, requests = release.statistics["scores"], release.statistics["requests"]
-    state, mu = start(moments), release.allocation.scores
-    if len(requests) == 1:
-        state = with_schedule(state, mu)
-    mus = round_mus(mu, state.schedule)
-    for part, request, answer in zip(mus, requests, answers, strict=True):
-        state = update(state, ScoreRequest.from_dict(request), NoisyScores(**answer), part)
-    return state
+        _REPLAYED[release] = found
+    return _REPLAYED[release]
 
 
 def sub_model(release: Release, design: Design) -> Array:

@@ -7,22 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst.covariance import noise_of_product
-from dpbinagg.analyst.fit import released_moments, replay, sub_model
-from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.refinement import kalman
-from dpbinagg.analyst.refinement.clipping import sd_from_spread
-from dpbinagg.analyst.refinement.state import State
-from dpbinagg.analyst.types import Array, Estimate, Moments
+from dpbinagg.analyst.fit import replay, sub_model
+from dpbinagg.analyst.ols.clipping import sd_from_spread
+from dpbinagg.analyst.ols.finish import NAME, Fitted
+from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
 from dpbinagg.release.release import Release
 
 DROWNED = 0.5
 """Noise of the explained share, as a standard deviation, from which on it is not shown."""
 
-CLEAR = 3.0
-"""Noise standard deviations by which the moments must exceed the refined matrix to replace it."""
-
+TINY = 1e-300
 STEP = 1e-3
 """Relative step of a numerical derivative."""
 
@@ -155,166 +151,91 @@ def fit_statistics(
     FitStatistics or None
         None where moments were not released or noise drowns them.
     """
-    moments = released_moments(release)
     p = len(estimate.params)
-    if moments is None or estimate.noise_cov is None:
+    if "moments" not in release.statistics or estimate.noise_cov is None:
         return None
     if estimate.scale <= 0.0 or estimate.nobs <= p:
         return None
+    first, fitted = replay(release)
+    refined = estimate.name == NAME and fitted is not None
+    state = fitted.state if refined and fitted is not None else first
     columns = None if design is release.design else sub_model(release, design)
-    if estimate.name == "refined":
-        sums = sums_from_state(replay(release), moments, estimate, columns, constant)
+    explained, explained_sd = explained_sum(state, estimate, columns, constant)
+    if refined and fitted is not None:
+        scale_sd, slope = scale_noise(fitted)
     else:
-        sums = sums_from_moments(moments, estimate, columns, constant)
-    found = FitStatistics(estimate.nobs, float(moments.sd[0, 0]), p, constant, sums)
+        scale_sd, slope = explained_sd / state.nobs, 0.0
+    sums = Sums(explained, explained_sd, estimate.scale, scale_sd, slope)
+    found = FitStatistics(estimate.nobs, state.nobs_sd, p, constant, sums)
     if sums.explained_sd > DROWNED * (sums.explained + found.residual):
         return None
     return found
 
 
-def sums_from_state(
-    state: State,
-    moments: Moments,
-    estimate: Estimate,
-    columns: Array | None = None,
-    constant: int = 1,
-) -> Sums:
-    """Sums of squares at the end of the refinement.
+def explained_sum(
+    state: State, estimate: Estimate, columns: Array | None = None, constant: int = 1
+) -> tuple[float, float]:
+    """Explained sum of squares and the standard deviation of its noise.
 
-    Explained: ``c'A c`` with c the coordinates of the fit, less ``(e'A c)^2/e'A e`` for the
-    constant e, corrected for noise (see `_explained`).  The refined matrix A counts records of
-    large leverage as if they lay on its bound, so where covariates have long tails it says too
-    little; the moments, which are noisier, replace it where they clearly say more.  The error
-    variance follows from the count inside the spread clip.
+    ``c'A c`` with c the whitened coefficients, less ``(o'A c)^2/o'A o`` for the constant o. With N the
+    noise covariance of c it is too large by ``tr(A N)`` on average and has the variance
+    ``4 c'A N A c + 2 tr(A N A N)``, besides that of A over the ensemble. The sampling error of c stays
+    in: least squares on the records has it too, and the adjusted R-squared removes it.
 
     Parameters
     ----------
     state : State
-        After the last round.
-    moments : Moments
-        Of the released design.
     estimate : Estimate
-        The refined one, or that of a smaller model.
     columns : (p, p_s) array, optional
         The smaller model's columns as combinations of the design's.
     constant : int
         1 where the columns span a constant.
     """
-    root = np.linalg.solve(state.whitening, np.eye(state.theta.size))
-    gram = symmetric(root @ state.gram @ root.T)
-    if columns is None:
-        c, noise = state.coordinates, state.whitening.T @ state.noise @ state.whitening
-    else:
-        loading = state.forth @ columns
-        c, noise = loading @ estimate.params, loading @ _noise(estimate) @ loading.T
-    if constant:
-        e = state.q[0]
-        weight = max(float(e @ gram @ e), np.finfo(float).tiny)
-        centre = np.eye(c.size) - np.outer(e, e @ gram) / weight
+    loading = np.linalg.pinv(state.whitening).T
+    one = loading @ constant_of(state) if constant else None
+    loading = loading if columns is None else loading @ columns
+    assert estimate.noise_cov is not None
+    c, noise = loading @ estimate.params, loading @ estimate.noise_cov @ loading.T
+    gram = state.gram
+    if one is not None:
+        centre = np.eye(c.size) - np.outer(one, one @ gram) / max(float(one @ gram @ one), TINY)
         c, noise = centre @ c, centre @ noise @ centre.T
-    acted = root.T @ c
-    variance = float(
-        acted @ kalman.matrix_noise(state.gram_variance, np.outer(acted, acted)) @ acted
-    )
-    value, coarse = float(c @ gram @ c), _fitted(moments, estimate, columns, constant)
-    noisier = _quadratic_variance(moments, coarse)
-    whole = float(coarse @ moments.matrix @ coarse)
-    if whole - value > CLEAR * math.sqrt(noisier + variance):
-        value, variance = whole, noisier
-    explained, sd = _explained(value, variance, c, gram, noise)
-    return Sums(explained, sd, estimate.scale, *_scale_noise(state))
-
-
-def _explained(
-    value: float, variance: float, c: Array, gram: Array, noise: Array
-) -> tuple[float, float]:
-    """Explained sum of squares and the standard deviation of its noise.
-
-    With N the noise covariance of c, `value` = ``c'A c`` is too large by ``tr(A N)`` on average,
-    and has the variance ``4 c'A N A c + 2 tr(A N A N)`` at the true c, besides `variance` for the
-    noise of A; at the noisy c the first term is too large by ``4 tr(A N A N)``.  The sampling
-    error of c stays in: least squares on the records has it too, and the adjusted R-squared
-    removes it.
-    """
+    value = float(c @ gram @ c)
+    doubt = float(np.var(c @ state.noise @ c)) + float(np.mean(c @ state.noise @ c)) ** 2
     spread = gram @ noise
     square = 2.0 * float(np.sum(spread * spread.T))
     first = max(4.0 * float(c @ gram @ noise @ gram @ c) - square, square)
     left = max(value - float(np.trace(spread)), 0.0)
-    return left, math.sqrt(max(first + variance, 0.0))
+    return left, math.sqrt(max(first + doubt, 0.0))
 
 
-def _scale_noise(state: State) -> tuple[float, float]:
+def constant_of(state: State) -> Array:
+    """Coefficients v with ``x'v = 1`` for every record."""
+    layout = state.layout
+    targets = [np.eye(len(layout.design_map))[0]]
+    start = len(layout.design_map) - 1 - sum(layout.levels)
+    for levels in layout.levels:
+        code = np.zeros(len(layout.design_map))
+        code[start : start + levels] = 1.0
+        targets.append(code)
+        start += levels
+    found = [np.linalg.lstsq(layout.design_map, target, rcond=None)[0] for target in targets]
+    missed = [
+        float(np.linalg.norm(layout.design_map @ v - target))
+        for v, target in zip(found, targets, strict=True)
+    ]
+    return np.asarray(found[int(np.argmin(missed))])
+
+
+def scale_noise(fitted: Fitted) -> tuple[float, float]:
     """Noise of the error variance: its own, and its derivative by the number of records.
 
-    The error variance is a function of ``1 - inside/n``, whose noise is that of the count
-    inside the spread clip and, in proportion to the share inside, that of n.
+    The error variance is a function of ``1 - inside/n``, whose noise is that of the sum inside the
+    clip and, in proportion to the share inside, that of n.
     """
-    mean = state.spread_mean
-    up, down = (
-        float(sd_from_spread(mean * (1 + step), state.spread_clip)) ** 2 for step in (STEP, -STEP)
-    )
+    state, inside = fitted.state, fitted.answer.inside
+    mean = min(max(1.0 - inside / state.nobs, TINY), 1.0)
+    clip = fitted.request.clip / math.sqrt(state.size)
+    up, down = (float(sd_from_spread(mean * (1 + step), clip)) ** 2 for step in (STEP, -STEP))
     derivative = (up - down) / (2.0 * STEP * mean)
-    share = (1.0 - mean) / state.nobs
-    own = max(state.spread_mean_sd**2 - (share * state.nobs_sd) ** 2, 0.0)
-    return derivative * math.sqrt(own), derivative * share
-
-
-def sums_from_moments(
-    moments: Moments, estimate: Estimate, columns: Array | None = None, constant: int = 1
-) -> Sums:
-    """Sums of squares of a fit from released moments G.
-
-    Explained: ``u'G u`` with u the fitted values, less their mean, as a combination of what G
-    was taken of (see `_explained`).  Error variance: that of ``v'G v``, v the residual.
-
-    Parameters
-    ----------
-    moments : Moments
-        Of the released design.
-    estimate : Estimate
-    columns : (p, p_s) array, optional
-        The smaller model's columns as combinations of the design's.
-    constant : int
-        1 where the columns span a constant.
-    """
-    loading = _loading(moments, columns)
-    v = moments.response_map - loading @ estimate.params
-    u = _fitted(moments, estimate, columns, constant)
-    if constant:
-        loading[0] -= moments.matrix[0] @ loading / moments.nobs
-    value, sd = _explained(
-        float(u @ moments.matrix @ u),
-        _quadratic_variance(moments, u),
-        estimate.params,
-        loading.T @ moments.matrix @ loading,
-        _noise(estimate),
-    )
-    freedom = max(estimate.nobs - len(estimate.params), 1.0)
-    scale_sd = math.sqrt(_quadratic_variance(moments, v)) / freedom
-    return Sums(value, sd, estimate.scale, scale_sd, -estimate.scale / freedom)
-
-
-def _noise(estimate: Estimate) -> Array:
-    """Covariance of the privacy noise of the coefficients."""
-    if estimate.noise_cov is None:
-        raise ValueError("estimate must carry noise_cov, got None: pass one from moments or scores")
-    return estimate.noise_cov
-
-
-def _loading(moments: Moments, columns: Array | None) -> Array:
-    """The model's columns as combinations of what the moments were taken of."""
-    full = moments.design_map
-    return np.array(full if columns is None else full @ columns)
-
-
-def _fitted(moments: Moments, estimate: Estimate, columns: Array | None, constant: int) -> Array:
-    """Fitted values, less their mean, as a combination of what the moments were taken of."""
-    u = _loading(moments, columns) @ estimate.params
-    u[0] -= constant * float(moments.matrix[0] @ u) / moments.nobs
-    return np.asarray(u)
-
-
-def _quadratic_variance(moments: Moments, v: Array) -> float:
-    """Variance of ``v'E v``, E the noise of the moments."""
-    noise = noise_of_product(moments.sd, moments.centring, np.outer(v, v))
-    return max(float(v @ noise @ v), 0.0)
+    return derivative * fitted.scales.inside / state.nobs, derivative * (1.0 - mean) / state.nobs

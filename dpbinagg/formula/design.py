@@ -147,6 +147,14 @@ class Design:
                 bounds[requirement.name] = admissible(new, requirement)
         return Design(self._structure, Domain(bounds))
 
+    def bounded_by(self, working: Domain) -> Design:
+        """The same design on its declared bounds; where there is none, on that of `working`.
+
+        A declared bound is a promise: nothing within it need be cut.
+        """
+        found = {name: working[name] for name in self.unbounded}
+        return self.with_domain(self.domain.updated(found))
+
     def _check(self) -> None:
         """Refuse transforms that are undefined somewhere on the known bounds."""
         unbounded = set(self.unbounded)

@@ -188,6 +188,47 @@ class Unit(Counted):
 
 
 @dataclass(frozen=True, eq=False)
+class UnitInside(Counted):
+    """A vector cut to norm 1 at `limit`, and how far inside it lies: ``1 - min(1, |v|/limit)^2``.
+
+    Norm: with d the whole vector and ``t = |d|^2 <= 1``, ``t + (1 - t)^2 <= 1``: the second number is
+    free. It follows from d, whose squared length is exact, and is cut toward zero.
+    """
+
+    kind: ClassVar[str] = "unit_inside"
+    vector: str
+    limit: float
+
+    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
+
+    @property
+    def norm2(self) -> Fraction:
+        return Fraction(1)
+
+    def check(self, projection: Projection | None) -> None:
+        require_vector(self.vector, projection)
+        require_limit(self.limit)
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        return (k + 1,)
+
+    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
+        assert projection is not None
+        whole = view.cut(projection, self.vector, self.limit, self.bits)
+        inside = 1.0 - np.einsum("ij,ij->j", whole, whole) * 4.0**-self.bits
+        inside *= 2.0**self.bits
+        sums[:-1] += row_sums(whole)
+        sums[-1] += int(np.trunc(inside, out=inside).sum())
+
+    def answer(self, noisy: Floats, k: int) -> Floats:
+        """The vector in its units; then the sum of what lies inside."""
+        return np.append(noisy[:k] * self.limit, noisy[k])
+
+    def scales(self, sd: float, k: int) -> Floats:
+        return np.append(np.full(k, sd * self.limit), sd)
+
+
+@dataclass(frozen=True, eq=False)
 class Direction(Counted):
     """``1{|v| > limit} v/|v|``. Norm: a direction has norm 1; `grid.cut` enforces it."""
 
@@ -493,83 +534,3 @@ class Tensor(Counted):
         if (index < 0).any():
             whole, index = whole[index >= 0], index[index >= 0]
         sums += sums_by_cell(whole, index, self.cells.n_cells)
-
-
-@dataclass(frozen=True, eq=False)
-class ClippedScores(OfFactors):
-    """Clipped residual scores, and where residuals are small: one joint argument.
-
-    With ``omega = 1/max(|w|^2/R^2, 1)`` and ``g = min(r^2/spread_clip^2, 1)``:
-    ``omega clip(r, clip) w / (clip R)``, ``a omega (1 - g) w w'/R^2`` and ``b (1 - g)``.
-    Norm: the first has squared norm ``<= min(r^2/clip^2, 1) <= g``, since ``spread_clip <= clip``;
-    the others have ``<= (a^2 + b^2) (1 - g)^2 <= 1 - g``. Whole factors are cut toward zero.
-
-    Attributes
-    ----------
-    radius, clip, spread_clip : float
-        R, and the limits of residuals.
-    spread, inside : int
-        a and b in units of 1/1024; ``a^2 + b^2 <= 1``.
-    """
-
-    kind: ClassVar[str] = "clipped_scores"
-    radius: float
-    clip: float
-    spread_clip: float
-    spread: int
-    inside: int
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector("w", projection)
-        require_limit(self.radius, self.clip, self.spread_clip)
-        if not self.spread_clip <= self.clip or self.spread**2 + self.inside**2 > 4**10:
-            raise ValueError("a request needs spread_clip <= clip and spread^2 + inside^2 <= 1")
-
-    def zeros(self, k: int) -> Integers:
-        return np.zeros((k + 2, k), dtype=np.int64)
-
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        k = len(projection)
-        direction = view.cut(projection, "w", self.radius, FACTOR_BITS)
-        r, norm = view.residual(projection), view.norm(projection, "w")
-        root = (ONE * (1.0 - 2.0**-40)) * self.radius / np.maximum(norm, self.radius)
-        residual = np.fmax(np.fmin(r * (1.0 / self.clip), 1.0), -1.0) * root
-        sums[0] += whole_product(direction, np.trunc(residual, out=residual))
-        inside = r * (1.0 / self.spread_clip)
-        inside *= inside
-        np.subtract(1.0, np.fmin(inside, 1.0, out=inside), out=inside)
-        if self.spread:
-            spread = view.room("spread", k)
-            np.multiply(direction, np.sqrt(inside) * (1.0 - 2.0**-40), out=spread)
-            sums[2:] += whole_square(np.trunc(spread, out=spread))
-        inside *= ONE**2 * (1.0 - 2.0**-40)
-        sums[1, 0] += np.trunc(inside, out=inside).astype(np.int64).sum()
-
-    def whole(self, sums: Sums) -> Sums:
-        left = UNIT_BITS - 2 * FACTOR_BITS
-        inside = (sums[1, :1] * self.inside) << (left - 10)
-        spread = (Symmetric().whole(sums[2:]) >> 10) * self.spread
-        return np.concatenate([sums[0] << left, inside, spread])
-
-    def answer(self, noisy: Floats, k: int) -> Floats:
-        """Rows: the score; ``sum (1 - g)`` in the first place; the spread, (k, k)."""
-        found = np.zeros((k + 2, k))
-        found[0] = noisy[:k] * (self.radius * self.clip)
-        found[1, 0] = noisy[k] * 1024.0 / self.inside if self.inside else 0.0
-        if self.spread:
-            spread = Symmetric().answer(noisy[k + 1 :], k)
-            found[2:] = spread * (self.radius**2 * 1024.0 / self.spread)
-        return found
-
-    def scales(self, sd: float, k: int) -> Floats:
-        found = np.full((k + 2, k), math.inf)
-        found[0] = sd * self.radius * self.clip
-        found[1, 0] = sd * 1024.0 / self.inside if self.inside else math.inf
-        if self.spread:
-            found[2:] = Symmetric().scales(sd, k) * (self.radius**2 * 1024.0 / self.spread)
-        return found

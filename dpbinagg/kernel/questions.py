@@ -100,7 +100,7 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(maps.OneHot, maps.Unit, maps.Direction, maps.Outer, maps.OuterBeyond, maps.Interval),
-        *(maps.Deviations, maps.Tensor, maps.ClippedScores, moments.Moments, moments.Block),
+        *(maps.Deviations, maps.Tensor, maps.UnitInside, moments.Moments),
         *(cells.Everyone, cells.NumberCells, cells.LevelCells, cells.FactorCells),
         *(cells.NormCells, cells.BinCells, Projection, Question),
     )

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
-from dpbinagg.analyst.fit import moments_from, remember
-from dpbinagg.analyst.refinement.refine import (
-    State,
-    plan_round,
-    round_mus,
-    start,
-    update,
-    with_schedule,
-)
+from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
+from dpbinagg.analyst.ols.start import start
+from dpbinagg.analyst.ols.transcript import begin, column_moments, present
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.questions import Question
 from dpbinagg.protocol import progress
 from dpbinagg.protocol.questions import (
     bin_questions,
     bin_statistics,
     count_question,
     moment_question,
-    score_question,
-    score_statistics,
+    round_answer,
+    round_question,
 )
 from dpbinagg.protocol.ranges import needs_range
-from dpbinagg.protocol.rows import rows_of
+from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
-from dpbinagg.protocol.working import working_domain
+from dpbinagg.protocol.working import OneWay, one_way, uniform
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import MAX_DEPTH, Paths
-from dpbinagg.public.rounds import NoisyScores
 from dpbinagg.public.scaling import bin_scaling
 from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
@@ -62,7 +53,7 @@ def allocate(settings: Settings, design: Design) -> Allocation:
         budget = budget.without("partition")
     if isinstance(settings.partition, Partition):
         check_partition(settings.partition, design)
-    if not range_variables(design, settings.partition) and budget.ranges:
+    if not budget.moments and not range_is_sought(design, settings.partition) and budget.ranges:
         budget = budget.without("ranges")
     if design.unbounded and not budget.ranges:
         raise DomainError(
@@ -114,21 +105,19 @@ def check_partition(partition: Partition, design: Design) -> None:
         )
 
 
-def range_variables(design: Design, partition: str | Partition) -> tuple[str, ...]:
-    """Numeric variables for which a working range may be found privately.
+def range_is_sought(design: Design, partition: str | Partition) -> bool:
+    """Whether a range is to be found for some variable.
 
-    Not those whose bounds are part of the model (levels of an integer) or of
-    the caller's own partition, and not those with few values anyway.
+    Not for those whose bounds are part of the model (levels of an integer) or of the caller's own
+    partition, nor for those with few values anyway.
     """
     names = dict.fromkeys((*design.variables, *design.response_variables))
-    if isinstance(partition, Partition):
-        names = dict.fromkeys(n for n in names if n not in partition.variables)
-    return tuple(
-        name
-        for name in names
-        if isinstance(variable := design.domain[name], Numeric)
-        and name not in design.fixed
+    held = partition.variables if isinstance(partition, Partition) else ()
+    return any(
+        isinstance(variable := design.domain[name], Numeric)
+        and name not in (*design.fixed, *held)
         and needs_range(variable)
+        for name in names
     )
 
 
@@ -150,23 +139,31 @@ def conduct(
     """Ask the curator for each component in turn and put the release together."""
     declared = design.domain
     progress.start(n_steps(allocation))
-    total = None
+    progress.step("one-way counts")
+    held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
+    kept = frozenset((*design.fixed, *held))
+    counts = uniform(design)
     if allocation.ranges:
-        progress.step("working ranges")
-        names = range_variables(design, settings.partition)
-        working, total = working_domain(curator, design, names, allocation.ranges)
-        design = design.with_domain(working)
-        check_scale(design)
+        counts = one_way(curator, design, kept, allocation.ranges)
+    outer = design.bounded_by(counts.working)
+    design = design.with_domain(counts.working)
+    check_scale(design)
+    check_scale(outer)
     progress.step("partition")
-    partition = make_partition(curator, design, allocation, settings, total)
-    progress.step("second moments and sums in bins")
-    statistics, scales = measure(curator, design, partition, allocation, settings.calibration)
-    state = None
-    if allocation.scores:
-        progress.step("residual scores")
-        more, noise, state = refine(curator, design, statistics, scales, allocation.scores)
-        statistics, scales = statistics | more, scales | noise
-    release = Release(
+    partition = make_partition(curator, design, allocation, settings, counts.total)
+    statistics: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
+    if allocation.moments:
+        progress.step("second moments")
+        statistics, scales = estimate(curator, outer, design, counts, allocation)
+    if allocation.count:
+        progress.step("sums in bins")
+        questions, mus = bin_questions(design, partition, allocation, settings.calibration)
+        answers = curator.answer(questions, mus, rows_of(design))
+        scaling = bin_scaling(design, partition, settings.calibration)
+        found = bin_statistics(scaling, answers)
+        statistics, scales = found[0] | statistics, found[1] | scales
+    return Release(
         design,
         declared,
         partition,
@@ -176,41 +173,60 @@ def conduct(
         statistics,
         scales,
     )
-    if state is not None:
-        remember(release, state)
-    return release
 
 
-def measure(
-    curator: Curator,
-    design: Design,
-    partition: Partition,
-    allocation: Allocation,
-    calibration: str,
+def estimate(
+    curator: Curator, outer: Design, working: Design, counts: OneWay, allocation: Allocation
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Second moments and sums in bins, in one pass: statistics and their noise scales."""
-    questions: list[Question] = []
-    mus: list[float] = []
-    if allocation.moments:
-        questions, mus = [moment_question(design)], [allocation.moments]
-    if allocation.count:
-        more, their_mus = bin_questions(design, partition, allocation, calibration)
-        questions, mus = questions + more, mus + their_mus
-    answers = curator.answer(questions, mus, rows_of(design)) if questions else []
-    statistics: dict[str, Any] = {}
-    scales: dict[str, Any] = {}
-    if allocation.moments:
-        first = answers.pop(0)
-        statistics["moments"], scales["moments"] = first.values[0], first.scales[0]
-    if allocation.count:
-        found = bin_statistics(bin_scaling(design, partition, calibration), answers)
-        statistics, scales = statistics | found[0], scales | found[1]
+    """Second moments and rounds of scores: the analyst asks, the curator answers.
+
+    Requests are functions of what was released before, hence public.
+    """
+    rows = coded_rows(outer)
+    plan = begin(outer, counts.working, counts.margins)
+    (answer,) = curator.answer(
+        [moment_question(plan.moments.request, rows)], [allocation.moments], rows
+    )
+    products, sd = answer.values[0], answer.scales[0]
+    state = start(plan.layout, plan.public, plan.moments, products, sd, counts.count)
+    requests: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+    noise: list[dict[str, Any]] = []
+    for mu in round_mus(allocation.scores) if allocation.scores else ():
+        progress.step("residual scores")
+        state, request = plan_round(state, mu)
+        (answer,) = curator.answer([round_question(request, rows)], [mu], rows)
+        found, its_sd = round_answer(request, answer)
+        state = update(state, request, found, its_sd)
+        requests.append(asdict(request))
+        answers.append(present(found))
+        noise.append(present(its_sd))
+    matrix, matrix_sd = column_moments(working, plan, products, sd)
+    statistics: dict[str, Any] = {
+        "margins": {name: asdict(margin) for name, margin in counts.margins.items()},
+        "total": counts.total,
+        "moments": matrix,
+        "products": products,
+        "plan": plan.to_dict(),
+    }
+    scales: dict[str, Any] = {
+        "margins": {name: margin.sd for name, margin in counts.margins.items()},
+        "total": counts.total_sd,
+        "moments": matrix_sd,
+        "products": sd,
+        "plan": {},
+    }
+    if answers:
+        # A request is computed from what was released before: it has no noise of its own.
+        statistics |= {"scores": answers, "requests": requests}
+        scales |= {"scores": noise, "requests": []}
     return statistics, scales
 
 
 def n_steps(allocation: Allocation) -> int:
     """Number of steps of a release, for a progress bar."""
-    return 2 + bool(allocation.ranges) + bool(allocation.scores)
+    rounds = len(round_mus(1.0)) * bool(allocation.scores)
+    return 2 + bool(allocation.moments) + rounds + bool(allocation.count)
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
@@ -220,40 +236,12 @@ def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu)
 
 
-def refine(
-    curator: Curator,
-    design: Design,
-    statistics: Mapping[str, Any],
-    scales: Mapping[str, Any],
-    mu: float,
-) -> tuple[dict[str, Any], dict[str, Any], State]:
-    """Rounds of residual scores: the analyst asks, the curator answers.
-
-    The requests are functions of what was released before, hence public.
-    """
-    state = start(moments_from(design, statistics, scales))
-    state = with_schedule(state, mu)
-    requests: list[dict[str, Any]] = []
-    answers: list[dict[str, Any]] = []
-    noise: list[dict[str, Any]] = []
-    for part in round_mus(mu, state.schedule):
-        request = plan_round(state, part)
-        (answer,) = curator.answer([score_question(design, request)], [part], rows_of(design))
-        found, sd = score_statistics(request, answer)
-        state = update(state, request, NoisyScores(**found), part)
-        requests.append(asdict(request))
-        answers.append(found)
-        noise.append(sd)
-    # A request is computed from what was released before: it has no noise of its own.
-    return {"requests": requests, "scores": answers}, {"requests": [], "scores": noise}, state
-
-
 def make_partition(
     curator: Curator,
     design: Design,
     allocation: Allocation,
     settings: Settings,
-    total: float | None,
+    total: float,
 ) -> Partition:
     """The partition the caller asked for, over the working domain."""
     partition = settings.partition
@@ -265,7 +253,7 @@ def make_partition(
     if settings.calibration == "paper":
         return curator.partition(paths, allocation.partition, 0.0)
     mu_tree = allocation.partition
-    if total is None:
+    if math.isnan(total):
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
         (answer,) = curator.answer([count_question()], [share])

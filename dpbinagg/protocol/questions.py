@@ -17,14 +17,23 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
-from dpbinagg.kernel.cells import BinCells, Everyone, NormCells, NumberCells
-from dpbinagg.kernel.maps import ClippedScores, Deviations, OneHot, Outer, Tensor
-from dpbinagg.kernel.moments import Block, Moments
+from dpbinagg.kernel.cells import BinCells, Cells, Everyone, NormCells
+from dpbinagg.kernel.maps import (
+    Deviations,
+    Direction,
+    Map,
+    OneHot,
+    Outer,
+    OuterBeyond,
+    Tensor,
+    UnitInside,
+)
+from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
-from dpbinagg.kernel.view import Projection
+from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rounds import NoisyScores, ScoreRequest
-from dpbinagg.public.scaling import BinScaling, bin_scaling, column_scaling
+from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
+from dpbinagg.public.scaling import BinScaling, bin_scaling
 
 Floats = NDArray[np.float64]
 
@@ -34,19 +43,20 @@ def count_question() -> Question:
     return Question("number of records", alone(OneHot(Everyone())), records="complete")
 
 
-def range_question(edges: Mapping[str, Floats], with_total: bool) -> Question:
+def margin_question(cells: Mapping[str, Cells], with_total: bool) -> Question:
     """A histogram of each variable, and the number of complete records, jointly."""
-    maps = [OneHot(NumberCells(name, its_edges)) for name, its_edges in edges.items()]
+    maps = [OneHot(of_one) for of_one in cells.values()]
     total = [OneHot(Everyone())] if with_total else []
     groups = weigh([(1.0, map_) for map_ in (*maps, *total)])
-    return Question("ranges", groups, records="complete")
+    return Question("one-way counts", groups, records="complete")
 
 
-def moment_question(design: Design) -> Question:
-    """Second moments of f = (1, z*, y*), a block each; squares centred by half the count."""
-    numbers = range(1, column_scaling(design).size)
-    blocks = tuple(Block(number) for number in numbers)
-    return Question("second moments", alone(Moments(blocks, Fraction(1, 2))))
+def moment_question(request: MomentRequest, rows: Rows) -> Question:
+    """Structured second moments."""
+    size = len(request.whitening)
+    projection = _projection(request.whitening, request.coefficients, rows)
+    moments = Moments(size, request.radius, request.levels, request.reach)
+    return Question("second moments", alone(moments), projection)
 
 
 def bin_questions(
@@ -95,52 +105,36 @@ def bin_statistics(
     )
 
 
-def score_question(design: Design, request: ScoreRequest) -> Question:
-    """One round of residual scores."""
-    scaling, weights = column_scaling(design), request.weights
-    scores = ClippedScores(
-        request.radius,
-        request.clip,
-        request.spread_clip,
-        math.floor(weights.spread * 1024.0),
-        math.floor(weights.inside * 1024.0),
-    )
-    groups = [
-        (1.0, scores),
-        (weights.hessian, Outer("w", request.radius)),
-        (weights.tails, OneHot(NormCells("r", request.thresholds, signed=True))),
-        (weights.norms, OneHot(NormCells("w", np.r_[0.0, np.sqrt(request.norm_edges)]))),
-    ]
-    projection = Projection(
-        request.whitening, request.coefficients, scaling.centre_y, scaling.scale_y
-    )
-    return Question("residual scores", weigh(groups), projection)  # type: ignore[arg-type]
+def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projection:
+    # A question needs a W of at least one row.
+    whitening = whitening if len(whitening) else np.zeros((1, rows.size))
+    return Projection(whitening, coefficients, rows.centre_y, rows.scale_y)
 
 
-def noisy_scores(request: ScoreRequest, groups: Sequence[Floats], absent: float) -> NoisyScores:
-    """The groups of an answer to `score_question`, or of its noise; `absent` for those left out."""
-    weights, k = request.weights, len(request.whitening)
-    parts = iter(groups)
-    scores = next(parts)
-    hessian = next(parts) if weights.hessian else np.full((k, k), absent)
-    tails = next(parts) if weights.tails else np.full(2 * len(request.thresholds), absent)
-    norms = next(parts) if weights.norms else np.full(len(request.norm_edges) + 1, absent)
-    return NoisyScores(
-        score=scores[0],
-        hessian=hessian,
-        spread=scores[2:],
-        inside=float(scores[1, 0]),
-        tails=tails.reshape(2, -1),
-        norms=norms,
-    )
+def round_question(request: RoundRequest, rows: Rows) -> Question:
+    """One round of scores."""
+    maps: dict[str, Map] = {
+        "score": UnitInside("wr", request.clip),
+        "counts": OneHot(NormCells("wr", request.edges)),
+    }
+    if request.last:
+        maps["direction"] = Direction("wr", request.clip)
+        maps["meat"] = Outer("wr", request.clip)
+    elif request.radius is not None:
+        maps["gram"] = Outer("w", request.radius)
+        maps["beyond"] = OuterBeyond("w", request.radius)
+        maps["far"] = OneHot(NormCells("w", request.far_edges))
+    groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
+    projection = _projection(request.whitening, request.coefficients, rows)
+    return Question("residual scores", groups, projection)
 
 
-def score_statistics(
-    request: ScoreRequest, answer: Answer
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Statistics and noise scales of a round."""
-    found = (
-        noisy_scores(request, answer.values, 0.0),
-        noisy_scores(request, answer.scales, math.inf),
-    )
-    return asdict(found[0]), asdict(found[1])
+def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:
+    """The answer to `round_question`, and its noise."""
+
+    def read(groups: Sequence[Floats]) -> RoundAnswer:
+        found = dict(zip(weights(request), groups, strict=True))
+        score = found.pop("score")
+        return RoundAnswer(score=score[:-1], inside=float(score[-1]), **found)
+
+    return read(answer.values), read(answer.scales)

@@ -8,7 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.analyst.ols.layout import coded_scaling
 from dpbinagg.formula import Design
+from dpbinagg.formula.coded import CodedDesign
 from dpbinagg.kernel.view import Rows
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.scaling import column_scaling
@@ -34,4 +36,18 @@ def rows_of(design: Design) -> Rows:
     scaling = column_scaling(design)
     return Rows(
         DesignRows(design), scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y
+    )
+
+
+@lru_cache(maxsize=16)
+def coded_rows(design: Design) -> Rows:
+    """The row map with factors as codes, numbers scaled to [-1, 1] over the design's domain."""
+    coded, scaling = CodedDesign(design), coded_scaling(design)
+    return Rows(
+        coded,
+        scaling.centre,
+        scaling.scale,
+        scaling.centre_y,
+        scaling.scale_y,
+        tuple(len(matrix) for matrix, _ in coded.matrices),
     )

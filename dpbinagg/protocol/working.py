@@ -1,68 +1,145 @@
-"""Working ranges of numeric variables: one private look at histograms, or two."""
+"""One-way counts of all variables: working ranges, margins, and the number of records."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbinagg.analyst.ols.margins import Margin
+from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
+from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.protocol.questions import range_question
+from dpbinagg.protocol.questions import margin_question
 from dpbinagg.protocol.ranges import (
     FIRST_SHARE,
     histogram_edges,
+    needs_range,
     second_range,
     too_coarse,
     working_range,
 )
-from dpbinagg.public.domain import Domain, Numeric
-
-Floats = NDArray[np.float64]
+from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
 
-def working_domain(
-    curator: Curator, design: Design, variables: tuple[str, ...], mu: float
-) -> tuple[Domain, float]:
-    """Working ranges of numeric variables, and the noisy number of records.
+@dataclass(frozen=True, slots=True)
+class OneWay:
+    """What one-way counts say.
 
-    A record falls in one interval of each of the v histograms and adds 1
-    to the total. Where a variable lacks a bound, a second look, with a smaller
-    part of mu^2, resolves the ranges that the first one found too coarse. If
-    there are none it counts the records again. Privacy: mu-GDP in all.
+    Attributes
+    ----------
+    working : Domain
+        Where records were seen to lie.
+    margins : dict of Margin
+    total, total_sd : float
+        Noisy number of complete records and its standard deviation.
     """
-    known = {
-        name: variable for name in variables if isinstance(variable := design.domain[name], Numeric)
-    }
-    unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
-    first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
-    edges, counts, total, sd = _look(curator, known, first, with_total=True)
+
+    working: Domain
+    margins: dict[str, Margin]
+    total: float
+    total_sd: float
+
+    @property
+    def count(self) -> tuple[float, float]:
+        """Number of records and its standard deviation; nothing known is an infinite one."""
+        return (0.0, math.inf) if math.isnan(self.total) else (self.total, self.total_sd)
+
+
+def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) -> OneWay:
+    """Count all variables of a design, and find working ranges of the numeric ones.
+
+    A record falls in one cell of each of the v variables and adds 1 to the total. Where a variable
+    lacks a bound, a second look, with a smaller part of mu^2, resolves the ranges that the first one
+    found too coarse. If there are none it counts the records again. Privacy: mu-GDP in all.
+
+    Parameters
+    ----------
+    curator : Curator
+    design : Design
+    fixed : frozenset of str
+        Variables that keep their bounds.
+    mu : float
+    """
+    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    variables = {name: design.domain[name] for name in names}
+    open_ = [n for n in design.unbounded if n in variables]
+    margins, total, sd = _look(curator, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
     found = {
-        name: working_range(edges[name], counts[name], sd, variable, total)
-        for name, variable in known.items()
+        name: working_range(_edges(margins[name]), margins[name].counts, sd, variable, total)
+        for name, variable in variables.items()
+        if isinstance(variable, Numeric) and name not in fixed and needs_range(variable)
     }
-    if unbounded:
-        coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
-        narrowed = {name: Numeric(*found[name], integer=known[name].integer) for name in coarse}
+    if open_:
         rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
-        edges, counts, again, sd_again = _look(curator, narrowed, rest, with_total=not coarse)
-        for name in coarse:
-            found[name] = second_range(edges[name], counts[name], sd_again, narrowed[name], total)
-        if not coarse:
-            weights = (sd**-2, sd_again**-2)
-            total = (weights[0] * total + weights[1] * again) / sum(weights)
-    working = {n: Numeric(*found[n], integer=known[n].integer) for n in known}
-    return design.domain.updated(working), total
+        coarse: dict[str, Variable] = {
+            name: _numeric(found[name], variables[name])
+            for name in open_
+            if too_coarse(_edges(margins[name]), found[name], _declared(variables[name]))
+        }
+        more, again, its_sd = _look(curator, coarse, rest)
+        for name, margin in more.items():
+            first = _declared(coarse[name])
+            found[name] = second_range(_edges(margin), margin.counts, its_sd, first, total)
+            margins[name] = margin
+        weights = (sd**-2, its_sd**-2)
+        total = (weights[0] * total + weights[1] * again) / sum(weights)
+        sd = sum(weights) ** -0.5
+    working = {name: _numeric(ends, variables[name]) for name, ends in found.items()}
+    return OneWay(design.domain.updated(working), margins, total, sd)
+
+
+def _declared(variable: Variable) -> Numeric:
+    assert isinstance(variable, Numeric)
+    return variable
+
+
+def _numeric(ends: tuple[float, float], variable: Variable) -> Numeric:
+    """A variable with a range that was found."""
+    return replace(_declared(variable), lower=ends[0], upper=ends[1])
+
+
+def _edges(margin: Margin) -> Array:
+    assert margin.edges is not None
+    return margin.edges
 
 
 def _look(
-    curator: Curator, variables: Mapping[str, Numeric], mu: float, with_total: bool
-) -> tuple[dict[str, Floats], dict[str, Floats], float, float]:
-    """Edges and noisy histograms of variables, the noisy total, and the noise of each count."""
-    edges = {name: histogram_edges(variable) for name, variable in variables.items()}
-    (answer,) = curator.answer([range_question(edges, with_total)], [mu])
-    total = float(answer.values[-1][0]) if with_total else math.nan
+    curator: Curator, variables: Mapping[str, Variable], mu: float
+) -> tuple[dict[str, Margin], float, float]:
+    """Noisy counts of each variable, the noisy total, and the noise of each count."""
+    edges = {
+        name: None if isinstance(variable, Categorical) else histogram_edges(variable)
+        for name, variable in variables.items()
+    }
+    cells: dict[str, Cells] = {}
+    for name, variable in variables.items():
+        its_edges = edges[name]
+        if isinstance(variable, Categorical):
+            cells[name] = LevelCells(name, len(variable.levels))
+        else:
+            assert its_edges is not None
+            cells[name] = NumberCells(name, its_edges)
+    (answer,) = curator.answer([margin_question(cells, with_total=True)], [mu])
     sd = float(answer.scales[-1][0])
-    return edges, dict(zip(variables, answer.values, strict=False)), total, sd
+    margins = {
+        name: Margin(edges[name], counts, sd)
+        for name, counts in zip(variables, answer.values, strict=False)
+    }
+    return margins, float(answer.values[-1][0]), sd
+
+
+def uniform(design: Design) -> OneWay:
+    """Where nothing is spent on counts: every value within the bounds is as likely as any other."""
+    margins: dict[str, Margin] = {}
+    for name in dict.fromkeys((*design.variables, *design.response_variables)):
+        variable = design.domain[name]
+        if isinstance(variable, Categorical):
+            margins[name] = Margin(None, np.ones(len(variable.levels)), 0.0)
+        else:
+            edges = histogram_edges(variable)
+            margins[name] = Margin(edges, np.diff(edges), 0.0)
+    return OneWay(design.domain, margins, math.nan, math.inf)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
-from dpbinagg.formula import Design
+from dpbinagg.formula import Design, build_design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
@@ -45,17 +45,14 @@ class Release:
     privacy : Privacy
     statistics : mapping
         What was released, by component; a component without a share of the budget is absent.
-        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) and ``moments`` (m, m) are arrays.
-        ``scores`` is a list with one mapping for each round: ``score`` (k,), ``hessian`` and
-        ``spread`` (k, k), ``tails`` (2, t) and ``norms`` (e + 1,) are arrays, ``inside`` is a
-        number (see `dpbinagg.public.rounds.NoisyScores`); a group that a round left out is zero.
-        ``requests`` is a list with the question of each round, as the fields of a
-        `dpbinagg.public.rounds.ScoreRequest`: computed from what was released before, not from
-        records.
+        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
+        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second moments
+        of scaled columns that follow from it. ``margins`` holds one-way counts by variable, ``total``
+        the number of records. ``scores`` is a list with one mapping for each round (see
+        `dpbinagg.public.rounds.RoundAnswer`). ``plan`` and ``requests`` hold what was asked: computed
+        from what was released before, not from records.
     noise_scales : mapping
-        Standard deviations of the noise, same keys and shapes; for ``scores`` a list of mappings
-        likewise, infinite for a group that a round left out. ``requests`` is an empty list: a
-        request has no noise of its own.
+        Standard deviations of the noise, same keys and shapes; a request has no noise of its own.
 
     Examples
     --------
@@ -104,6 +101,12 @@ class Release:
     def column_names(self) -> tuple[str, ...]:
         """Names of the design columns."""
         return self.design.column_names
+
+    @property
+    def outer(self) -> Design:
+        """The formula on the bounds that contributions to moments and rounds were held to."""
+        design = build_design(self.formula, self.declared, dict(self.design.constants))
+        return design.bounded_by(self.domain)
 
     @property
     def bin_scaling(self) -> BinScaling:

@@ -16,6 +16,7 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, lifted
 from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
@@ -26,8 +27,6 @@ BEYOND = 3.0
 the few that are longer."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
-TOLERATED = 0.5
-"""Standard errors of a generous error of the start that may be left in an identified combination."""
 CLIPPED = "Contributions of single records were cut"
 """How the note on clipping begins."""
 LEAST_SHARE = 1e-4

@@ -8,7 +8,9 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.ols.ensemble import truths
-from dpbinagg.analyst.ols.finish import TOLERATED, Fitted
+from dpbinagg.analyst.ols.finish import Fitted
+from dpbinagg.analyst.ols.start import TOLERATED, from_start
+from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 
 EXACT = 1e-6
@@ -28,7 +30,20 @@ def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
     columns : (p, p_s) array
         L, the smaller model's columns as combinations of the design's.
     """
-    state, full = fitted.state, fitted.estimate()
+    return _smaller(
+        fitted.state, fitted.estimate(), columns, fitted.meat, fitted.hidden, fitted.scale
+    )
+
+
+def smaller_start(state: State, columns: Array) -> Estimate:
+    """The same from moments alone, with errors of one variance."""
+    meat, hidden = state.sd**2 * state.gram, np.zeros_like(state.gram)
+    return _smaller(state, from_start(state), columns, meat, hidden, state.sd**2)
+
+
+def _smaller(
+    state: State, full: Estimate, columns: Array, meat: Array, hidden: Array, scale: float
+) -> Estimate:
     # Coefficients b of the design are W'beta: columns of W L in whitened coordinates.
     inverse = np.linalg.pinv(state.whitening).T
     loading, beta = inverse @ columns, inverse @ state.params
@@ -43,11 +58,10 @@ def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
     errors = drawn - params
     left_out = beta - loading @ params
     extra = max(float(left_out @ state.gram @ left_out), 0.0) / state.nobs
-    meat = loading.T @ (fitted.meat + extra * state.gram) @ loading
+    inner = loading.T @ (meat + extra * state.gram) @ loading
     freedom = max(state.nobs - params.size, 1.0)
-    sampling = symmetric(bread @ meat @ bread) * state.nobs / freedom
-    hidden = symmetric(project @ fitted.hidden @ project.T)
-    noise = symmetric(errors.T @ errors / len(errors) + hidden)
+    sampling = symmetric(bread @ inner @ bread) * state.nobs / freedom
+    noise = symmetric(errors.T @ errors / len(errors) + project @ hidden @ project.T)
     cov = symmetric(sampling + noise)
     start = symmetric(project @ (state.start.T @ state.start / len(state.start)) @ project.T)
     null = state.public.null
@@ -56,14 +70,13 @@ def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
         inside = null @ np.linalg.pinv(columns).T
         held = np.abs(inside @ columns.T - null).max(axis=1) < EXACT * np.abs(null).max(axis=1)
         start = start + 1e6 * state.total * inside[held].T @ inside[held]
-    found = np.sqrt(np.diag(start)) <= TOLERATED * np.sqrt(np.diag(cov))
-    found &= ~lost
+    found = (np.sqrt(np.diag(start)) <= TOLERATED * np.sqrt(np.diag(cov))) & ~lost
     return replace(
         full,
         params=params,
         cov=cov,
         noise_cov=noise,
-        scale=fitted.scale + extra,
+        scale=scale + extra,
         df_resid=freedom,
         identified=bool(found.all()),
         identified_terms=found,

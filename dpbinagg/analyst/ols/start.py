@@ -18,7 +18,7 @@ from dpbinagg.analyst.ols.ensemble import (
 from dpbinagg.analyst.ols.margins import SEED
 from dpbinagg.analyst.ols.moments import MomentPlan, RowLayout, complete
 from dpbinagg.analyst.ols.state import State, rewhitened
-from dpbinagg.analyst.types import Array
+from dpbinagg.analyst.types import Array, Estimate
 
 FEWEST = 20.0
 """Records that are assumed at least: fewer would leave nothing to divide by."""
@@ -33,6 +33,8 @@ GENEROUS = 1.0
 of the response were explained along it."""
 UNRESOLVED = 1.5
 """A direction counts as resolved in proportion to the square of its eigenvalue over so many noises."""
+TOLERATED = 0.5
+"""Standard errors of a generous error of the start that may be left in an identified combination."""
 LEAST_RESIDUAL = 0.15
 """Share of the response's variance that is taken for residual at least: too wide a first clip costs
 a round's precision, too narrow a one would hide most of the score."""
@@ -88,7 +90,9 @@ def start(
 
 def _number(own: float, own_sd: float, other: float, other_sd: float) -> tuple[float, float]:
     """Number of records, two noisy counts weighed."""
-    weight = other_sd**2 / (own_sd**2 + other_sd**2) if own_sd + other_sd > 0.0 else 0.5
+    if np.isinf(other_sd):
+        return max(own, FEWEST), own_sd
+    weight = other_sd**2 / max(own_sd**2 + other_sd**2, np.finfo(float).tiny)
     sd = own_sd * other_sd / max(np.hypot(own_sd, other_sd), np.finfo(float).tiny)
     return max(weight * own + (1.0 - weight) * other, FEWEST), float(sd)
 
@@ -132,4 +136,33 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
         total=total,
         sd=float(np.sqrt(residual)),
         sd_clipped=float(np.sqrt(residual)),
+    )
+
+
+def from_start(state: State) -> Estimate:
+    """The estimate from moments alone.
+
+    ``cov = sigma^2 A^-1 + E[e e']``: errors of one variance, and the spread of the ensemble.
+    """
+    back = state.whitening.T
+    bread = np.linalg.inv(lifted(state.gram, state.noise))
+    noise = state.errors.T @ state.errors / len(state.errors)
+    left = state.start.T @ state.start / len(state.start)
+    cov = symmetric(back @ (state.sd**2 * bread + noise) @ back.T)
+    dependence = symmetric(back @ left @ back.T)
+    found = np.sqrt(np.diag(dependence)) <= TOLERATED * np.sqrt(np.diag(cov))
+    found &= ~state.public.lost
+    return Estimate(
+        name="moments",
+        params=state.params,
+        cov=cov,
+        noise_cov=symmetric(back @ noise @ back.T),
+        scale=state.sd**2,
+        df_resid=max(state.nobs - state.size, 1.0),
+        nobs=state.nobs,
+        cov_type="model",
+        notes=(),
+        identified=bool(found.all()),
+        identified_terms=found,
+        dependence=dependence,
     )

@@ -1,1 +1,0 @@
-"""Refinement: rounds of residual scores, and the estimate that they lead to."""
