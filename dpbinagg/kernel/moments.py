@@ -90,7 +90,9 @@ class Moments(OfFactors):
         sums[np.ix_(place, place)] += whole_square(dense)
         for factor, start in enumerate(self.starts[:-1]):
             code = slice(start, self.starts[factor + 1])
-            sums[place, code] += by_level(view.codes(factor), self.levels[factor], dense)
+            with_code = by_level(view.codes(factor), self.levels[factor], dense)
+            sums[: 1 + self.size, code] += with_code[:-1]
+            sums[code, -1] += with_code[-1]
             for other in range(factor + 1, len(self.levels)):
                 pair = view.codes(factor) * self.levels[other] + view.codes(other)
                 counts = np.bincount(pair, minlength=self.levels[factor] * self.levels[other])

@@ -159,7 +159,8 @@ def update(
 
 def clipped_sd(state: State, request: RoundRequest, answer: RoundAnswer) -> float:
     """Residual standard deviation before the step, by the mean of ``min(1, |u|/T)^2``."""
-    mean = max(1.0 - answer.inside / state.nobs, 0.02 / CLIP**2)
+    expected = min((state.usual / request.clip) ** 2, 1.0)
+    mean = max(1.0 - answer.inside / state.nobs, LEAST_LEFT**2 * expected)
     return float(sd_from_spread(mean, request.clip / math.sqrt(state.size)))
 
 
