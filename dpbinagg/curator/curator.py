@@ -8,7 +8,7 @@ Requests (designs, partitions, scalings, residual rounds) are public.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from dpbinagg.accounting.budget import Allocation
 from dpbinagg.accounting.privacy import Mechanism
 from dpbinagg.curator.engines import Engine, open_engine
 from dpbinagg.curator.noise import Noise, noise_source
-from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, NOISE_BITS, gaussian_mechanism
-from dpbinagg.curator.privtree import SCORE_GRID, laplace_scale, n_nodes, privtree
+from dpbinagg.curator.privatise import FACTOR_BITS, GRID_BITS, gaussian_mechanism
+from dpbinagg.curator.privtree import privtree
 from dpbinagg.curator.ranges import (
     FIRST_SHARE,
     histogram_edges,
@@ -66,7 +66,6 @@ class Curator:
         self._noise: Noise = noise_source(rng)
         self._engine: Engine = open_engine(data, design, missing)
         self._mechanisms: list[Mechanism] = []
-        self._later = 0
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator guards private records and is not pickled")
@@ -87,22 +86,7 @@ class Curator:
     def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
         return gaussian_mechanism(sums, sensitivity, mu, self._noise)
 
-    def expect(self, n_sums: int) -> None:
-        """Say that at least so many sums will be asked for after the next ones."""
-        self._later = n_sums
-
-    def _begin(self, n_sums: int) -> None:
-        """Begin to draw noise for sums that are about to be computed, and for later ones."""
-        for size in (n_sums, n_sums + self._later):
-            self._noise.expect("gaussian", size, 2.0**NOISE_BITS)
-
-    def ranges(
-        self,
-        design: Design,
-        variables: tuple[str, ...],
-        mu: float,
-        announce: Callable[[float], None],
-    ) -> tuple[Domain, float]:
+    def ranges(self, design: Design, variables: tuple[str, ...], mu: float) -> tuple[Domain, float]:
         """Working ranges of numeric variables, and the noisy number of records.
 
         A record falls in one interval of each of the v histograms and adds 1
@@ -111,9 +95,6 @@ class Curator:
         the w ranges that the first one found too coarse; sensitivity:
         ``sqrt(w)``. If there are none it counts the records again, with
         sensitivity 1. Privacy: mu-GDP in all.
-
-        The first noisy number of records is told to `announce` before the rest
-        is computed.
         """
         known = {
             name: variable
@@ -123,7 +104,6 @@ class Curator:
         unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
         first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
         edges, counts, total, sd = self._histograms(known, first, with_total=True)
-        announce(total)
         found = {
             name: working_range(edges[name], counts[name], sd, variable, total)
             for name, variable in known.items()
@@ -150,8 +130,6 @@ class Curator:
         self._spend("ranges", mu)
         edges = {name: histogram_edges(variable) for name, variable in variables.items()}
         sensitivity = math.sqrt(len(edges) + with_total)
-        size = sum(len(of_one) - 1 for of_one in edges.values()) + with_total
-        self._begin(size)
         histograms = self._engine.histograms(edges) if edges else {}
         exact = [histograms[name] for name in variables]
         extra = [[self._engine.total()]] if with_total else []
@@ -171,24 +149,16 @@ class Curator:
         exact = np.array([self._engine.total() * 2**GRID_BITS], dtype=object)
         return float(self._privatise(exact, one, mu)[0] * GRID)
 
-    def expect_nodes(self, total: float, mu: float, theta: float) -> None:
-        """Say that a partition of about `total` records will be asked for."""
-        self._noise.expect("laplace", n_nodes(total, mu, theta), laplace_scale(mu) * SCORE_GRID)
-
     def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
         """PrivTree over the raw variables of the right side; see `privtree`."""
         self._spend("partition", mu, "laplace")
         paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         return privtree(paths, self._engine.code_counts(paths), mu, self._noise, theta)
 
-    def expect_bins(
-        self, design: Design, partition: Partition, calibration: str, before: int
-    ) -> None:
-        """Say that `bins` will be asked for, and before them so many other sums."""
+    def expect_bins(self, design: Design, partition: Partition, calibration: str) -> None:
+        """Say that `bins` will be asked for: a pass over the table may serve others too."""
         scaling = bin_scaling(design, partition, calibration)
         self._engine.expect_bins(design, partition, scaling)
-        self.expect(2 * partition.n_bins + int(np.count_nonzero(scaling.unit > 0.0)))
-        self._begin(before)
 
     def bins(
         self, design: Design, partition: Partition, allocation: Allocation, calibration: str
@@ -203,7 +173,6 @@ class Curator:
         and is ``sensitivity_x * mu``-GDP.
         """
         scaling = bin_scaling(design, partition, calibration)
-        self.expect(0)
         count, dev_x, dev_y = self._engine.bin_sums(design, partition, scaling)
         one = float(2**GRID_BITS)
         self._spend("bin counts", allocation.count)
@@ -239,7 +208,6 @@ class Curator:
         scaling = column_scaling(design)
         sensitivity = moment_sensitivity(scaling.size)
         upper = np.triu_indices(scaling.size)
-        self._begin(len(upper[0]))
         exact = self._engine.moment_sums(design, scaling)
         squares = np.arange(1, scaling.size)
         # 2^(2 FACTOR_BITS) is even, so half the count is a whole number of units.
@@ -260,7 +228,6 @@ class Curator:
         """
         self._spend("residual scores", mu)
         sensitivity = request.sensitivity * WEIGHT_UNITS / PRODUCT_GRID
-        self._begin(request.n_values)
         sums = self._engine.score_sums(design, column_scaling(design), request)
         weights, radius2 = request.weights, request.radius**2
         one = 2 ** (2 * FACTOR_BITS)

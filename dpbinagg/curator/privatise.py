@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.noise import Noise
+from dpbinagg.curator.noise import MAX_SCALE, Noise
 from dpbinagg.errors import BudgetError
 
 GRID_BITS = 40
@@ -33,6 +33,7 @@ FACTOR_BITS = 20
 """Factors of products are whole multiples of 2^-FACTOR_BITS."""
 NOISE_BITS = 58
 """All noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of them."""
+assert 2.0**NOISE_BITS == MAX_SCALE
 MARGIN = 1.0 + 2.0**-30
 
 

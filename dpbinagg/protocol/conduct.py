@@ -35,8 +35,6 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
-FEW_BINS = 32
-"""Bins whose noise is drawn before there is a partition: most have more."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -125,17 +123,10 @@ def conduct(
     declared = design.domain
     total = None
     progress.start(n_steps(allocation))
-    rounds = n_sums(design, allocation)
-    curator.expect(rounds + bool(allocation.count) * FEW_BINS * (len(design.column_names) + 2))
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
-        working, total = curator.ranges(
-            design,
-            names,
-            allocation.ranges,
-            lambda n: expect_tree(curator, n, allocation, settings),
-        )
+        working, total = curator.ranges(design, names, allocation.ranges)
         design = design.with_domain(working)
         check_scale(design)
     progress.step("partition")
@@ -143,7 +134,7 @@ def conduct(
     parts: list[Noisy] = []
     state = None
     if allocation.count:
-        curator.expect_bins(design, partition, settings.calibration, rounds)
+        curator.expect_bins(design, partition, settings.calibration)
     if allocation.moments:
         progress.step("second moments")
         parts.append(curator.moments(design, allocation.moments))
@@ -169,13 +160,6 @@ def conduct(
     if state is not None:
         remember(release, state)
     return release
-
-
-def n_sums(design: Design, allocation: Allocation) -> int:
-    """About how many sums moments and two rounds of scores are: matrices, and some counts."""
-    columns = len(design.column_names) + 1
-    matrix = columns * (columns + 1) // 2
-    return bool(allocation.moments) * matrix + bool(allocation.scores) * 4 * (matrix + 8)
 
 
 def n_steps(allocation: Allocation) -> int:
@@ -232,15 +216,7 @@ def make_partition(
     if total is None:
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
-        curator.expect_nodes(total, mu_tree, split_threshold(total, allocation))
     return curator.partition(design, mu_tree, split_threshold(total, allocation), MAX_DEPTH)
-
-
-def expect_tree(curator: Curator, total: float, allocation: Allocation, settings: Settings) -> None:
-    """Have the noise of a partition drawn ahead, once the number of records is known."""
-    if settings.partition == "privtree" and settings.calibration != "paper":
-        theta = split_threshold(total, allocation)
-        curator.expect_nodes(total, allocation.partition, theta)
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:
