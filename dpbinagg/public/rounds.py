@@ -125,16 +125,6 @@ class ScoreRequest:
         w = self.weights
         return math.sqrt(1.0 + w.hessian**2 + w.tails**2 + w.norms**2)
 
-    @property
-    def n_values(self) -> int:
-        """Numbers that an answer has."""
-        k, w = len(self.whitening), self.weights
-        matrices = (w.hessian > 0.0) + (w.spread > 0.0)
-        counts = (w.inside > 0.0) + (w.tails > 0.0) * 2 * len(self.thresholds)
-        return int(
-            k + matrices * k * (k + 1) // 2 + counts + (w.norms > 0.0) * (len(self.norm_edges) + 1)
-        )
-
     def noise_scales(self, mu: float) -> NoisyScores:
         """Standard deviations of the noise of an answer with parameter `mu`.
 
