@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from dpbinagg.curator.engines import open_data
-from dpbinagg.curator.engines.tables import open_table
-from dpbinagg.errors import DomainError, IncompleteError
+from dpbinagg.errors import IncompleteError
 from dpbinagg.formula import build_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
@@ -21,6 +19,7 @@ from dpbinagg.protocol.settings import (
     one_of,
 )
 from dpbinagg.public.domain import Domain
+from dpbinagg.reading import Source, open_source
 from dpbinagg.release.release import Release
 
 
@@ -173,8 +172,8 @@ def dp_release(
         neighbours=neighbours,
         estimator=estimator,
     )
-    data = open_data(data)
-    declared = declared_domain(settings.domain, data)
+    source = open_source(data)
+    declared = declared_domain(settings.domain, source)
     design = build_design(formula, declared, check_constants(constants))
     check_scale(design)
     allocation = pipeline.allocate(settings, design)
@@ -190,7 +189,7 @@ def dp_release(
         try:
             # numpy's own text tells the number of records.
             with suppress(MemoryError):
-                curator = pipeline.open_curator(data, design, settings.missing, rng)
+                curator = pipeline.open_curator(source, design, settings.missing, rng)
         except IncompleteError:
             # An exact answer, so what was charged stays: nobody asks such questions for free.
             if entry is not None:
@@ -204,17 +203,6 @@ def dp_release(
         raise MemoryError("data: too little memory for this table; pass a path to files instead")
 
 
-def declared_domain(domain: Domain, data: Any) -> Domain:
-    """The caller's domain, and the levels that the table's dtypes declare."""
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame):
-        return Domain({**open_table(data).declared(), **domain})
-    schema: dict[str, object] = {}
-    for place, (name, dtype) in enumerate(data.dtypes.items()):
-        levels = isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype)
-        if levels and isinstance(name, str) and name not in domain:
-            # A category that cannot be declared matters only if the formula uses it.
-            with suppress(DomainError):
-                schema.update(Domain.from_frame(data.iloc[:0, [place]]))
-    return Domain({**schema, **domain})
+def declared_domain(domain: Domain, source: Source) -> Domain:
+    """The caller's domain, and the levels that the table's stored types declare."""
+    return Domain({**source.declared(), **domain})

@@ -13,6 +13,7 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.kernel.sums import Engine
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import Settings
+from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Specification:
 
     def prepare(self, table: pd.DataFrame) -> tuple[Design, Allocation]:
         """Design and allocation as `dp_release` makes them for a table."""
-        declared = api.declared_domain(self.settings.domain, table)
+        declared = api.declared_domain(self.settings.domain, open_source(table))
         design = build_design(self.formula, declared, self.constants)
         return design, pipeline.allocate(self.settings, design)
 

@@ -31,6 +31,7 @@ def open_engine(
     columns : int
         About how many numbers a row map will give, to plan memory with.
     """
+    source.check(domain, variables)
     engine = _engine_for(source, domain, tuple(variables), columns)
     if missing == "raise":
         from dpbinagg.engines.base import require_complete

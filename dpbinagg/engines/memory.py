@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbinagg.engines.base import Piece, add_up
 from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.sums import Task
-from dpbinagg.kernel.view import Part, complete
+from dpbinagg.kernel.view import complete
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Domain
-
-if TYPE_CHECKING:
-    from dpbinagg.reading import Source
+from dpbinagg.reading import Source
 
 
 class MemoryEngine:
@@ -36,6 +34,5 @@ class MemoryEngine:
     def map_reduce(self, task: Task) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
         if task.all_records:
-            records = self._all()
-            return add_up(task, [(len(next(iter(records.values()))), task.run([Part(records)]))])
+            return add_up(task, Piece(self._all()).run(task, keep=False))
         return add_up(task, self._piece.run(task, keep=True))

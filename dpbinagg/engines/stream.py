@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbinagg.engines.base import BlockSums, PackedFactors, Piece, add_up, guard
 from dpbinagg.engines.blocks import LONG_CHUNK, map_stream
 from dpbinagg.engines.room import memory_room
 from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.sums import Task
-from dpbinagg.kernel.view import Part, Rows, complete
+from dpbinagg.kernel.view import Rows, complete
 from dpbinagg.public.domain import Domain
-
-if TYPE_CHECKING:
-    from dpbinagg.reading import Source
+from dpbinagg.reading import Source, convert
 
 
 class StreamEngine:
@@ -61,12 +59,10 @@ class StreamEngine:
 
     def _raw(self, task: Task) -> Iterator[BlockSums]:
         for records in guard(lambda: self._source.batches(self._domain, self._variables)):
-            yield len(next(iter(records.values()))), task.run([Part(records)])
+            yield from Piece(records, LONG_CHUNK).run(task, keep=False)
 
     def _read(self, task: Task) -> Iterator[BlockSums]:
         """A pass over the table, which keeps what fits."""
-        from dpbinagg.reading import convert
-
         keep = self._keeps(task)
         hold = self._n is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -343,19 +342,6 @@ class Design:
         )
         assert nearest is not None
         return name, np.where(np.isfinite(raw), raw, nearest[1])
-
-    @property
-    def required_ranges(self) -> dict[str, tuple[float, float]]:
-        """Ranges in which variables must lie for all transforms to be defined.
-
-        For variables whose bounds are found privately: ``np.log(wage)`` needs
-        wage in (0, inf).
-        """
-        ranges: dict[str, tuple[float, float]] = {}
-        for name, lower, upper, _ in self._requirements():
-            old = ranges.get(name, (-math.inf, math.inf))
-            ranges[name] = (max(old[0], lower), min(old[1], upper))
-        return ranges
 
     def _requirements(self) -> Iterator[Requirement]:
         for factor in (*self._structure.right_factors, self._structure.response):

@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import BudgetError
-from dpbinagg.kernel.noise import Noise
+from dpbinagg.kernel.noise import MAX_SCALE, Noise
 
 NOISE_BITS = 58
 """All noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of them."""
+assert 2.0**NOISE_BITS == MAX_SCALE
 MARGIN = 1.0 + 2.0**-30
 
 

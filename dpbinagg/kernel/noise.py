@@ -12,6 +12,7 @@ import os
 from collections import deque
 from functools import cache, lru_cache
 from typing import Any, Literal, Protocol
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,16 @@ Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
 Kind = tuple[Law, float]
 MAX_SCALE = 2.0**58
+"""All Gaussian noise of a release has this standard deviation; see `privatise`."""
 DRAWS, FEW = 512, 128
 """Values of one call, at most, and values that are worth a call ahead of time.
 
 A call enters and leaves Python a dozen times, and each time one thread waits for another that
 holds Python's lock: the fewer calls, the better.
 """
+TIMES, MOST = 4, 2**13
+"""The stock is so many times what was asked for at once so far, and no more than so much: sums in
+bins, asked for last, are a few times as many as histograms, asked for first."""
 
 
 class Noise(Protocol):
@@ -44,30 +49,66 @@ class Noise(Protocol):
         """`size` draws of a (discrete) Laplace with scale `scale`."""
         ...
 
-    def expect(self, law: Law, size: int, scale: float) -> None:
-        """Say that at least so many values will be asked for, so that drawing may begin."""
-        ...
+
+class _Stock:
+    """Values of one kind that are drawn ahead, each handed out once."""
+
+    def __init__(self, kind: Kind) -> None:
+        _check_scale(kind[1])
+        self._kind = kind
+        self._drawn = np.empty(0, dtype=np.int64)
+        self._begun: deque[tuple[int, Errand[Integers]]] = deque()
+        self._level = DRAWS
+        self._fill(DRAWS)
+
+    def _fill(self, level: int) -> None:
+        """Begin to draw what is missing to `level` values; a few are not worth a call."""
+        missing = level - len(self._drawn) - sum(n for n, _ in self._begun)
+        while missing > FEW:
+            n = min(missing, DRAWS)
+            self._begun.append((n, begin(_draw_ahead, ref(self), self._kind, n)))
+            missing -= n
+
+    def take(self, size: int) -> Integers:
+        self._fill(size)
+        parts, missing = [self._drawn], size - len(self._drawn)
+        asked: list[Errand[Integers]] = []
+        while missing > 0 and self._begun and (missing > FEW or self._begun[0][1].done()):
+            n, errand = self._begun.popleft()
+            asked.append(errand)
+            missing -= n
+        # Others begin with the first one.
+        for errand in reversed(asked):
+            errand.run()
+        parts += [errand.result() for errand in asked]
+        if missing > 0:
+            # Nobody waits for many values in order to have a few.
+            parts.append(_sample(self._kind, missing))
+        values = np.concatenate(parts)
+        self._drawn = values[size:]
+        self._level = min(max(self._level, TIMES * size), MOST)
+        self._fill(self._level)
+        return values[:size]
+
+
+def _draw_ahead(stock: ref[_Stock], kind: Kind, size: int) -> Integers:
+    """`size` values, if there is still somebody who may take them."""
+    return _sample(kind, size) if stock() is not None else np.empty(0, dtype=np.int64)
 
 
 class SecureNoise:
     """OpenDP's samplers. There is no seed.
 
-    Drawing takes longer than most of what is done with records, so values that
-    are expected are drawn on other threads meanwhile. Noise depends on its
-    scale alone; each value is handed out once.
+    Drawing takes longer than most of what is done with records, so a stock of
+    values is drawn on other threads meanwhile, and filled up after every
+    request. Noise depends on its scale alone; each value is handed out once.
     """
 
     secure = True
 
     def __init__(self) -> None:
-        self._drawn: dict[Kind, Integers] = {}
-        self._begun: dict[Kind, deque[tuple[int, Errand[Integers]]]] = {}
         self._process = os.getpid()
-
-    def _forget_after_fork(self) -> None:
-        """What was drawn before a fork in the middle of a release is the parent's."""
-        if self._process != os.getpid():
-            self._drawn, self._begun, self._process = {}, {}, os.getpid()
+        self._stocks = {_GAUSSIAN: _Stock(_GAUSSIAN)}
 
     def __reduce__(self) -> Any:
         raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
@@ -78,45 +119,13 @@ class SecureNoise:
     def laplace(self, size: int, scale: float) -> Integers:
         return self._take(("laplace", float(scale)), size)
 
-    def expect(self, law: Law, size: int, scale: float) -> None:
-        kind = (law, float(scale))
-        begun = self._stock(kind)
-        held = len(self._drawn[kind]) + sum(n for n, _ in begun)
-        missing = size - held
-        # A few more are not worth a call.
-        while missing > 0 and (missing > FEW or not held):
-            n = min(missing, DRAWS)
-            begun.append((n, begin(_sample, kind, n)))
-            missing, held = missing - n, held + n
-
-    def _stock(self, kind: Kind) -> deque[tuple[int, Errand[Integers]]]:
-        """Errands of a kind that were begun, in order; what is drawn already is in `_drawn`."""
-        self._forget_after_fork()
-        if kind not in self._begun:
-            _check_scale(kind[1])
-            self._begun[kind], self._drawn[kind] = deque(), _NOTHING
-        return self._begun[kind]
-
     def _take(self, kind: Kind, size: int) -> Integers:
-        begun = self._stock(kind)
-        parts, missing = [self._drawn[kind]], size - len(self._drawn[kind])
-        if missing > FEW:
-            self.expect(kind[0], size, kind[1])
-        asked: list[Errand[Integers]] = []
-        while missing > 0 and begun and (missing > FEW or begun[0][1].done()):
-            n, errand = begun.popleft()
-            asked.append(errand)
-            missing -= n
-        # Others begin with the first one.
-        for errand in reversed(asked):
-            errand.run()
-        parts += [errand.result() for errand in asked]
-        if missing > 0:
-            # Nobody waits for many values in order to have a few.
-            parts.append(_sample(kind, missing))
-        values = np.concatenate(parts)
-        self._drawn[kind] = values[size:]
-        return values[:size]
+        if self._process != os.getpid():
+            # What was drawn before a fork in the middle of a release is the parent's.
+            self._stocks, self._process = {}, os.getpid()
+        if kind not in self._stocks:
+            self._stocks[kind] = _Stock(kind)
+        return self._stocks[kind].take(size)
 
 
 class SeededNoise:
@@ -134,9 +143,6 @@ class SeededNoise:
     def laplace(self, size: int, scale: float) -> Integers:
         _check_scale(scale)
         return np.rint(self._rng.laplace(0.0, scale, size)).astype(np.int64)
-
-    def expect(self, law: Law, size: int, scale: float) -> None:
-        """Nothing: what a seed gives depends on the order of draws."""
 
 
 def noise_source(rng: np.random.Generator | int | None) -> Noise:
@@ -161,7 +167,7 @@ def _check_scale(scale: float) -> None:
         )
 
 
-_NOTHING = np.empty(0, dtype=np.int64)
+_GAUSSIAN: Kind = ("gaussian", MAX_SCALE)
 
 
 def _sample(kind: Kind, size: int) -> Integers:

@@ -19,8 +19,6 @@ from dpbinagg.public.paths import Paths
 
 SCORE_GRID = 2**30
 """Scores are compared in whole units of 1/SCORE_GRID records."""
-MOST_NODES = 512
-"""Nodes whose noise is drawn before their number is known."""
 LEAST_SCALE = 2.0**-20
 """More noise than asked for where mu is so large that the grid would show."""
 
@@ -47,19 +45,6 @@ def pure_from_mu(mu: float) -> float:
 def laplace_scale(mu: float) -> float:
     """lambda, in records."""
     return max(3.0 / pure_from_mu(mu), LEAST_SCALE)
-
-
-def n_nodes(total: float, mu: float, theta: float) -> int:
-    """About how many nodes a tree has, at most `MOST_NODES`, from public and noisy numbers.
-
-    Records spread evenly are halved down to leaves that do not stand out, and
-    chance splits half as many again: a quarter of them, a quarter of their
-    halves, and so on. A few more, since it is chance.
-    """
-    leaves, depth, decay = 1, 0, laplace_scale(mu) * math.log(2.0)
-    while total / leaves - depth * decay > theta and leaves < MOST_NODES:
-        leaves, depth = 2 * leaves, depth + 1
-    return min(3 * leaves + leaves // 4, MOST_NODES)
 
 
 def privtree(

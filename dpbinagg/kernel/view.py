@@ -315,13 +315,13 @@ class View:
         """Path codes of the records."""
 
         def make() -> Integers:
-            known = self._part.known.get(paths)
+            known: Integers | None = self._part.known.get(paths)
             if known is None:
                 assert self._part.records is not None
                 known = paths.codes(self._part.records)
                 self._part.found[paths] = known
             kept = None if self._rows is None else self._mapped[3]
-            return np.asarray(known) if kept is None else np.asarray(known[kept])
+            return known if kept is None else known[kept]
 
         return np.asarray(self.once(paths, make))
 

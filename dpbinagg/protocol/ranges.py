@@ -24,7 +24,6 @@ cutting the response biases slopes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +49,6 @@ TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 
 LEAST, SURE, GAIN = 20.0, 40.0, 6.0
 """Records, in units of the noise, to narrow public bounds `GAIN` times or more, and by less."""
-
-WORTH = 25.0
-"""Records, in units of the noise, that make ranges worth seeking where all bounds are known."""
 
 COARSE, SECOND_GAIN = 0.7, 1.5
 """Share of a range that its outer bins may make up, and what a second look must then gain."""
@@ -224,19 +220,6 @@ def too_coarse(edges: Array, found: tuple[float, float], variable: Numeric) -> b
     last = min(int(np.searchsorted(edges, upper, side="left")), edges.size - 1)
     width = edges[first + 1] - edges[first] + edges[last] - edges[last - 1]
     return bool(width > COARSE * (upper - lower))
-
-
-def worth_ranges(variables: Iterable[Numeric], mu: float, total: float) -> bool:
-    """Whether to spend `mu` on working ranges, from public facts and a noisy total.
-
-    Always, if a variable lacks a bound. Otherwise if the records outnumber the
-    noise of a count, ``sqrt(v) / mu``, by `WORTH`: with fewer, the ranges found
-    are hardly narrower than bounds that are a few times too wide.
-    """
-    variables = tuple(variables)
-    if not all(variable.bounded for variable in variables):
-        return True
-    return total * mu >= WORTH * math.sqrt(len(variables)) > 0.0
 
 
 def needs_range(variable: Numeric) -> bool:

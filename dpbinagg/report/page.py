@@ -12,6 +12,7 @@ from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,8 @@ def render(
     rng: Any = None,
 ) -> str:
     """The page as text."""
-    results = cast("DPResults", getattr(results, "_results", results))
+    if isinstance(results, DPResultsWrapper):
+        results = cast("DPResults", results._results)
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))

@@ -20,7 +20,6 @@ from dpbinagg.protocol.ranges import (
     second_range,
     too_coarse,
     working_range,
-    worth_ranges,
 )
 from dpbinagg.protocol.tails import Tail, tail_end
 from dpbinagg.public.domain import Numeric
@@ -316,14 +315,6 @@ def test_the_uniform_tail_ends_where_it_ends_and_the_exponential_goes_on():
     ]
     assert ends[0] <= 1.15
     assert ends[1] >= math.log(5000.0) / 4.0
-
-
-def test_ranges_are_sought_where_bounds_lack_or_records_suffice():
-    bounded = [Numeric(0, 1)] * 6
-    assert worth_ranges([*bounded, Numeric(0)], mu=0.1, total=10.0)
-    assert worth_ranges(bounded, mu=0.3, total=1000.0)
-    assert not worth_ranges(bounded, mu=0.3, total=150.0)
-    assert not worth_ranges([], mu=0.3, total=1e6)
 
 
 def test_whole_numbers_of_few_values_need_no_range():

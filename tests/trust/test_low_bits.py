@@ -21,16 +21,13 @@ from dpbinagg import Budget, dp_release
 from dpbinagg.audit.specification import Specification
 from dpbinagg.audit.tables import ordinary_table
 from dpbinagg.kernel.mechanism import (
-    FACTOR_BITS,
-    GRID_BITS,
     MARGIN,
     NOISE_BITS,
     gaussian_mechanism,
 )
 from dpbinagg.kernel.noise import SecureNoise, SeededNoise
 
-GRID = 2.0**-GRID_BITS
-PRODUCT_GRID = 2.0 ** (-2 * FACTOR_BITS)
+GRID_BITS = 40
 BOUNDS: dict[str, Any] = {"x": (0, 0.3), "z": (-1e5, 7), "g": ["a", "b", "c"], "y": (-1, 1e3)}
 FORMULA = "y ~ x + z + I(z**2) + C(g)"
 

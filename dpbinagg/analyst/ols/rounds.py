@@ -35,7 +35,8 @@ little until there, and tails that noise hides bias less."""
 ALIGNED = 0.5
 """Share of what a clip hides that points in one direction, where T is chosen."""
 REACH = 60.0
-"""Longest contributions that are reckoned with when T is chosen, in usual lengths."""
+"""Longest contributions that are reckoned with when T is chosen, in usual lengths: without much noise
+T need not be wider."""
 WIDEST = 0.7
 """Privacy noise over sampling noise that T may cost in a round that approaches."""
 STANDS, FAR_STANDS = 2.5, 2.0
@@ -116,10 +117,10 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
 
     ``k (T norm/mu)^2 + (ALIGNED H(T))^2`` from the least T on, H the sum of what T cuts off.
     """
-    least = max(request.clip, SAMPLING * _unit(state, request, mu))
+    reach = REACH * math.sqrt(state.size) * state.sd
+    least = max(request.clip, min(SAMPLING * _unit(state, request, mu), reach))
     if state.tail is None:
         return least
-    reach = REACH * math.sqrt(state.size) * state.sd
     candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
     cost = [
         state.size * (clip * norm(request) / mu) ** 2
