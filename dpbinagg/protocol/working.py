@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def _declared(variable: Variable) -> Numeric:
 
 def _numeric(ends: tuple[float, float], variable: Variable) -> Numeric:
     """A variable with a range that was found."""
-    return replace(_declared(variable), lower=ends[0], upper=ends[1])
+    return _declared(variable).within(*ends)
 
 
 def _edges(margin: Margin) -> Array:

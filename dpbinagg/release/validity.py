@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.errors import ReleaseError
-from dpbinagg.public.rounds import NoisyScores, ScoreRequest
+from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 from dpbinagg.release.release import Release
 
 
@@ -33,43 +33,41 @@ def check_release(release: Release) -> None:
         if key in release.statistics:
             _check(key, release.statistics[key], shape)
             _check(f"noise of {key}", release.noise_scales[key], shape)
+    if "products" in release.statistics:
+        products = np.shape(release.statistics["products"])
+        _check("products", release.statistics["products"], products)
+        _check("noise of products", release.noise_scales["products"], products)
     if "scores" in release.statistics:
-        _check_scores(release.statistics["scores"], release.noise_scales["scores"])
-        _check_requests(release.statistics.get("requests", ()), release.statistics["scores"])
+        _check_rounds(release.statistics, release.noise_scales["scores"])
 
 
-def _check(what: str, value: Any, shape: tuple[int, ...], finite: bool = True) -> None:
+def _check(what: str, value: Any, shape: tuple[int, ...]) -> None:
     array = np.asarray(value, dtype=np.float64)
-    if array.shape != shape or np.isnan(array).any() or (finite and np.isinf(array).any()):
+    if array.shape != shape or not np.isfinite(array).all():
         raise ReleaseError(f"{what} must be finite numbers of shape {shape}, got {array.shape}")
 
 
-def _check_scores(rounds: Any, scales: Any) -> None:
-    if len(rounds) != len(scales):
-        raise ReleaseError("rounds of scores and their noise differ in number")
-    names = {field.name for field in fields(NoisyScores)}
-    for answer, noise in zip(rounds, scales, strict=True):
-        for part in (answer, noise):
-            if not isinstance(part, Mapping) or set(part) != names:
-                raise ReleaseError(f"a round of scores must hold {', '.join(sorted(names))}")
-        k = len(answer["score"])
-        shapes = {"score": (k,), "hessian": (k, k), "spread": (k, k), "inside": ()}
-        for name in names:
-            shape = shapes.get(name, np.shape(noise[name]))
-            _check(f"{name} of a round of scores", answer[name], shape)
-            # Groups that a round leaves out have infinite noise.
-            _check(f"noise of {name} of a round of scores", noise[name], shape, finite=False)
-
-
-def _check_requests(requests: Any, rounds: Any) -> None:
-    if len(requests) != len(rounds):
-        raise ReleaseError("rounds of scores and what was asked for in them differ in number")
-    names = {field.name for field in fields(ScoreRequest)}
-    for request, answer in zip(requests, rounds, strict=True):
+def _check_rounds(statistics: Mapping[str, Any], scales: Any) -> None:
+    rounds, requests = statistics["scores"], statistics.get("requests", ())
+    if not len(rounds) == len(scales) == len(requests):
+        raise ReleaseError("rounds of scores, their noise and what was asked differ in number")
+    groups = {field.name for field in fields(RoundAnswer)}
+    names = {field.name for field in fields(RoundRequest)}
+    for answer, noise, request in zip(rounds, scales, requests, strict=True):
         if not isinstance(request, Mapping) or set(request) != names:
             raise ReleaseError(f"a request for scores must hold {', '.join(sorted(names))}")
-        k = len(answer["score"])
+        if not isinstance(answer, Mapping) or not set(answer) <= groups:
+            raise ReleaseError(f"a round of scores must hold some of {', '.join(sorted(groups))}")
+        if set(answer) != set(noise):
+            raise ReleaseError("a round of scores and its noise differ in what they hold")
         width = np.shape(request["coefficients"])
+        k = np.shape(request["whitening"])[0]
         _check("whitening of a request for scores", request["whitening"], (k, *width))
         _check("coefficients of a request for scores", request["coefficients"], width)
-        ScoreRequest.from_dict(request)
+        square = dict.fromkeys(("gram", "beyond", "meat"), (k, k))
+        shapes: dict[str, tuple[int, ...]] = {"score": (k,), "direction": (k,), "inside": ()}
+        shapes |= square
+        for name in answer:
+            shape = shapes.get(name, np.shape(noise[name]))
+            _check(f"{name} of a round of scores", answer[name], shape)
+            _check(f"noise of {name} of a round of scores", noise[name], shape)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array
@@ -43,7 +44,7 @@ class Coordinates:
     whitening: Array
     ridge: Array
     null: Array
-    lost: Array
+    lost: NDArray[np.bool_]
 
     @property
     def size(self) -> int:

@@ -68,7 +68,7 @@ class Fitted:
     @cached_property
     def bread(self) -> Array:
         """``A^-1``."""
-        return np.linalg.inv(lifted(self.state.gram, self.state.noise))
+        return np.asarray(np.linalg.inv(lifted(self.state.gram, self.state.noise)))
 
     @cached_property
     def _beyond(self) -> tuple[Array, Array, Array]:

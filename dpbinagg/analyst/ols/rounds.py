@@ -83,7 +83,7 @@ def plan_round(state: State, mu: float) -> tuple[State, RoundRequest]:
         coefficients=state.layout.design_map @ state.params,
         whitening=state.whitening @ state.layout.design_map.T,
         clip=CLIP * state.usual,
-        edges=state.usual * first * RATIO ** np.arange(CELLS),
+        edges=np.asarray(state.usual * first * RATIO ** np.arange(CELLS)),
         radius=radius,
         far_edges=np.empty(0) if radius is None else radius * 2.0 ** (np.arange(FAR_CELLS) / 2.0),
         last=last,
