@@ -24,10 +24,9 @@ from dpbinagg.kernel.grid import (
     norms,
     row_sums,
     sums_by_cell,
-    whole_product,
     whole_square,
 )
-from dpbinagg.kernel.view import ONE, Projection, View
+from dpbinagg.kernel.view import Projection, View
 from dpbinagg.public.grid import FACTOR_BITS
 from dpbinagg.public.partition import Partition
 

@@ -133,5 +133,7 @@ def by_level(code: Integers, levels: int, dense: Floats) -> Integers:
     for start in range(0, len(code), LONGEST_RUN):
         run = slice(start, start + LONGEST_RUN)
         for row, sums in zip(dense, total, strict=True):
-            sums += np.bincount(code[run], weights=row[run] * ONE, minlength=levels).astype(np.int64)
+            sums += np.bincount(code[run], weights=row[run] * ONE, minlength=levels).astype(
+                np.int64
+            )
     return total

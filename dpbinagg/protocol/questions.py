@@ -6,11 +6,7 @@ To ask something new, write a function that gives a `Question` from public facts
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

@@ -91,7 +91,11 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     size = np.sqrt(np.diag(spread))
     size[size == 0.0] = 1.0
     values, vectors = np.linalg.eigh(symmetric(spread / np.outer(size, size)))
-    kept = values > COLLINEAR * max(float(values[-1]), np.finfo(float).tiny) if len(mean) else values > 0
+    kept = (
+        values > COLLINEAR * max(float(values[-1]), np.finfo(float).tiny)
+        if len(mean)
+        else values > 0
+    )
     forth = (vectors[:, kept] / np.sqrt(values[kept])).T / size
     back = (vectors[:, kept] * np.sqrt(values[kept])).T * size
     lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if kept.any() else np.ones(1)

@@ -130,9 +130,7 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
     return float(candidates[int(np.argmin(cost))])
 
 
-def update(
-    state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer
-) -> State:
+def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer) -> State:
     """Learn from the answer to `request`; the ensemble takes the same step."""
     rng = np.random.default_rng([SEED, state.done])
     if answer.gram is not None:
@@ -211,7 +209,9 @@ def _learn_gram(
     edges2 = request.far_edges**2
     end = tails.run_end(answer.far, edges2, sd, FAR_STANDS)
     seen = np.where(edges2 < end, answer.far, 0.0)
-    excess = max(float(seen @ (math.sqrt(2.0) * edges2 - radius2)) / max(float(seen.sum()), 1.0), 0.0)
+    excess = max(
+        float(seen @ (math.sqrt(2.0) * edges2 - radius2)) / max(float(seen.sum()), 1.0), 0.0
+    )
     members = len(state.noise)
     new = symmetric(answer.gram + excess * answer.beyond)
     fresh = symmetric_noise(rng, scales.gram, members)

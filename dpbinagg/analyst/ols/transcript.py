@@ -65,9 +65,7 @@ def begin(design: Design, working: Domain, margins: Mapping[str, Margin]) -> Pla
     return Plan(layout, public, plan_moments(layout, columns, response))
 
 
-def column_moments(
-    design: Design, plan: Plan, products: Array, sd: Array
-) -> tuple[Array, Array]:
+def column_moments(design: Design, plan: Plan, products: Array, sd: Array) -> tuple[Array, Array]:
     """Second moments of ``f = (1, z*, y*)``, columns scaled to [-1, 1] over a design's domain.
 
     They follow from the released products, for whoever wants design columns; so do the standard
