@@ -33,6 +33,8 @@ class Cell:
     source: Source = field(repr=False, compare=False)
     mu: float = 1.0
     note: str = ""
+    rare: tuple[str, ...] = ()
+    """Coefficients of rare levels that do nothing: significant, they are false findings."""
 
     def population(self) -> pd.DataFrame:
         """The complete rows of the whole table, with the columns that the formula needs."""

@@ -67,23 +67,23 @@ def _factor_cells() -> Iterator[Cell]:
 
 
 def _rare_cells() -> Iterator[Cell]:
-    n = 5000
-    names = [f"g{code}" for code in range(6)]
-    bounds = {"y": (-5, 10), "x": (0, 20), "group": names}
+    """Levels of few people or none that do nothing; the reference is the first declared level."""
+    bounds = {"y": (-5, 10), "x": (0, 20), "group": [f"g{code}" for code in range(6)]}
     formula = "y ~ x + C(group)"
-    # Expected people in a sample: most, 40%, then none, 1, 5 and 20.
-    shares = (0.4, 0.0, 1 / n, 5 / n, 20 / n)
-    source = simulated(laws.levels_of, shares=shares)
-    yield Cell("rare_levels", formula, bounds, n, source, note="levels of 0, 1, 5, 20 people")
+    # Expected people in a sample of 5,000: most, 40%, then none, 1, 5 and 20.
+    source = simulated(laws.levels_of, shares=(0.4, 0.0, 1 / 5000, 5 / 5000, 20 / 5000))
+    rare = tuple(f"C(group)[T.g{code}]" for code in range(2, 6))
+    note = "levels of 0, 1, 5, 20 people"
+    yield Cell("rare_levels", formula, bounds, 5000, source, note=note, rare=rare)
     two = {**bounds, "group": ["g0", "g1", "g2"]}
-    one = simulated(laws.levels_of, shares=(0.4, 0.0))
-    yield Cell("empty_level", formula, two, 2000, one, note="empty level")
-    # The reference is the first declared level; here nobody has it.
+    nobody = simulated(laws.levels_of, shares=(0.4, 0.0))
+    yield Cell("empty_level", formula, two, 2000, nobody, note="empty level", rare=rare[:1])
     first = {**bounds, "group": ["g2", "g0", "g1"]}
-    yield Cell("empty_reference", formula, first, 2000, one, note="empty reference level")
+    yield Cell("empty_reference", formula, first, 2000, nobody, note="empty reference level")
     for people in (1, 5, 20):
         source = simulated(laws.levels_of, shares=(0.4, people / 2000))
-        yield Cell(f"people{people}", formula, two, 2000, source, note=f"a level of {people}")
+        note = f"a level of {people}"
+        yield Cell(f"people{people}", formula, two, 2000, source, note=note, rare=rare[:1])
 
 
 def _inflated_cells() -> Iterator[Cell]:

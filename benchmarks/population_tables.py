@@ -1,12 +1,11 @@
 """Real tables that serve as populations: statsmodels', scikit-learn's, our own, the census'.
 
-The census file is not shipped: without it its cells are left out, and a line says so.
+The census file is not shipped: without it its cells are left out.
 """
 
 from __future__ import annotations
 
 import importlib
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,11 @@ from dpbinagg import datasets
 CENSUS = "cps2024.csv.gz"
 
 
-@cache
 def census_file(folder: str | None) -> Path | None:
-    """The census file in `folder` or its subfolder populations; None, with a line, without it."""
-    for candidate in (folder and Path(folder), folder and Path(folder) / "populations"):
-        if candidate and (candidate / CENSUS).is_file():
-            return Path(candidate / CENSUS)
-    print(f"no {CENSUS}: pass --data FOLDER or set DPBINAGG_BENCH_DATA; the cps cells are skipped")
+    """The census file in `folder` or its subfolder populations; None where it is not."""
+    for place in (Path(folder), Path(folder) / "populations") if folder else ():
+        if (place / CENSUS).is_file():
+            return place / CENSUS
     return None
 
 
