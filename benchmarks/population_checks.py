@@ -104,6 +104,8 @@ def slack(limit: float, runs: pd.Series) -> pd.Series:
 
 def _precision(cells: pd.DataFrame) -> Iterator[Check]:
     """Of cells at mu = 1 and n >= 1,000."""
+    if cells.empty:
+        return
     for n, limit in ((1000, 1.20), (5000, 1.10)):
         values = cells.rmse_median[cells.n >= n].dropna()
         yield Check(
@@ -115,19 +117,19 @@ def _precision(cells: pd.DataFrame) -> Iterator[Check]:
     yield Check(
         "mu = 1, n >= 1,000: no cell above 2 unless flagged",
         _names(bad, "rmse_median") or "none",
-        None if cells.empty else bad.empty,
+        bad.empty,
     )
-    share = float((cells.identified * cells["columns"]).sum() / cells["columns"].sum())
+    share = float(np.average(cells.identified, weights=cells["columns"]))
     yield Check(
         "mu = 1, n >= 1,000: at least 90% of coefficients identified",
         f"{share:.1%}; flagged: {', '.join(cells.cell[cells.flagged]) or 'none'}",
-        None if cells.empty else share >= 0.90,
+        share >= 0.90,
     )
     short = cells[cells.se_ratio < 0.98]
     yield Check(
         "mu = 1, n >= 1,000: standard errors at least .98 of HC1's, median of every cell",
         _names(short, "se_ratio") or "all",
-        None if cells.empty else short.empty,
+        short.empty,
     )
 
 
@@ -148,6 +150,8 @@ def _answers(cells: pd.DataFrame) -> Iterator[Check]:
         ("models with half the terms: mean coverage at least .94", "small", 0.94, 1.0),
         ("combined estimate: mean coverage at least .93", "combined", 0.93, 1.0),
         ("corrected estimate: mean coverage at least .93", "corrected", 0.93, 1.0),
+        ("R-squared within its printed noise of the draw's, at least .90", "rsquared", 0.90, 1.0),
+        ("residual standard error likewise", "sigma", 0.90, 1.0),
     ):
         values = cells.set_index("cell")[f"{name}_coverage"].dropna()
         least = f", lowest {values.min():.2f} ({values.idxmin()})" if len(values) else ""

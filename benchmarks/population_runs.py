@@ -28,6 +28,10 @@ CUT_SHARE = 0.01
 """A run has cut the table when more than this share of its records lies outside its ranges."""
 
 
+NORMAL = 1.96
+"""Standard deviations of a normal law that hold 95%."""
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """One formula on the population: its matrices and least squares there."""
@@ -100,6 +104,7 @@ def replicate(cell: Cell, whole: Reference, seed: int, number: int) -> dict[str,
             "seconds": seconds,
             "cut": float(share_outside(frame, ranges) > CUT_SHARE),
             **against_truth(result, truth, rows),
+            **fit_statistics(result, truth.full.data.take(rows)),
             **small_model(result, truth, rows),
             **siblings(result, truth),
         }
@@ -132,6 +137,26 @@ def against_truth(result: Any, truth: Reference, rows: np.ndarray) -> dict[str, 
         else float("nan"),
         "ols_predicted": ols.covers(model.fit.params, model.data.x[truth.points]).mean(),
     }
+
+
+def fit_statistics(result: Any, sample: Matrices) -> dict[str, float]:
+    """Whether R-squared and residual standard error are the draw's, within their printed noise.
+
+    Their printed standard deviation is that of the privacy noise, so the draw's own are the truth.
+    """
+    ols = least_squares(sample)
+    squares = float(np.sum((sample.y - sample.x @ ols.params) ** 2))
+    total = float(np.sum((sample.y - sample.y.mean()) ** 2))
+    true = {"rsquared": 1.0 - squares / total, "sigma": float(np.sqrt(squares / ols.df))}
+    hits = {}
+    for name, value in true.items():
+        try:
+            gap, sd = getattr(result, name) - value, getattr(result, f"{name}_se")
+        except NotReleasedError:
+            gap, sd = float("nan"), float("nan")
+        told = bool(identified(result).any()) and np.isfinite(gap)
+        hits[f"{name}_covered"] = float(abs(gap) <= NORMAL * sd) if told else float("nan")
+    return hits
 
 
 def small_model(result: Any, truth: Reference, rows: np.ndarray) -> dict[str, float]:

@@ -98,6 +98,8 @@ def _cell(rows: Sequence[Row], runs: dict[str, np.ndarray]) -> Row:
         "small_error": mean_error(there(runs["small_covered"])),
         "ols_small_coverage": mean(runs["ols_small_covered"]),
         **{f"{name}_coverage": mean(runs[f"{name}_covered"][:, usual]) for name in SIBLINGS},
+        "rsquared_coverage": mean(runs["rsquared_covered"]),
+        "sigma_coverage": mean(runs["sigma_covered"]),
         "cut_runs": runs["cut"].mean(),
         "seconds": median(runs["seconds"]),
     }
