@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -97,7 +98,7 @@ def _coverage(coefficients: pd.DataFrame, prefix: str) -> Iterator[Check]:
     )
 
 
-def slack(limit: float, runs: pd.Series) -> pd.Series:
+def slack(limit: float, runs: Any) -> Any:
     """Two standard errors of a share at the limit where runs are few, else none."""
     return (runs < FEW) * 2.0 * np.sqrt(limit * (1.0 - limit) / runs)
 
@@ -185,8 +186,8 @@ def _named(cells: pd.DataFrame) -> Iterator[Check]:
             yield Check(f"{title}: coverage", "not in this run", None)
             continue
         cell = by_name.loc[name]
-        worst = 0.85 - float(slack(0.85, pd.Series([cell.replicates])).iloc[0])
-        holds = cell.coverage >= 0.93 and cell.coverage_worst >= worst
+        worst, mean = (at - slack(at, cell.replicates) for at in (0.85, 0.93))
+        holds = cell.coverage >= mean and cell.coverage_worst >= worst
         excused = bool(cell.flagged) and name != NAMED["50 equal states"]
         yield Check(
             f"{title}: coverage at least .93, every coefficient over .85, or flagged",

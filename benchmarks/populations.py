@@ -44,7 +44,13 @@ def run_cell(task: tuple[str, str | None, int, int]) -> list[dict[str, Any]]:
     name, folder, seed, replicates = task
     cell = cells(folder)[name]
     whole = reference(cell, cell.population())
-    runs = [replicate(cell, whole, seed, number) for number in range(replicates)]
+    runs = []
+    for number in range(replicates):
+        try:
+            runs.append(replicate(cell, whole, seed, number))
+        except Exception as error:
+            error.add_note(f"in cell {name}, seed {seed}, replicate {number}")
+            raise
     coefficients, summary = summarise_cell(cell, whole, runs, seed)
     return [{"coefficients": coefficients, "cell": summary}]
 
@@ -93,23 +99,18 @@ def draw(coefficients: pd.DataFrame, path: Path) -> None:
         axis.axhline(0.95, color="0.4", lw=0.8)
         for mu in sorted(pairs.mu.unique()):
             part = pairs.mu == mu
-            axis.plot(
-                apart[part],
-                pairs[column][part].clip(LOWEST),
-                "o",
-                ms=3,
-                alpha=0.6,
-                mew=0,
-                color=COLOURS.get(mu, "0.3"),
-                label=f"mu = {mu:g}",
-                clip_on=False,
-            )
+            style: dict[str, Any] = {"color": COLOURS.get(mu, "0.3"), "alpha": 0.6, "mew": 0}
+            high = part & (pairs[column] >= LOWEST)
+            axis.plot(apart[high], pairs[column][high], "o", ms=3, label=f"mu = {mu:g}", **style)
+            low = part & ~high
+            axis.plot(apart[low], np.full(low.sum(), LOWEST), "v", ms=5, clip_on=False, **style)
         below = int((pairs[column] < LOWEST).sum())
-        axis.set(xscale="log", xlabel="records", ylim=(LOWEST, 1.0))
+        axis.set(xscale="log", xlabel="records", ylim=(LOWEST, 1.005))
         axis.set_title(f"{title}: mean {pairs[column].mean():.3f}, {below} below {LOWEST:g}")
     axes[0].set_ylabel("coverage of 95% intervals")
-    axes[0].legend(loc="lower right", frameon=False)
-    figure.suptitle("A point for each cell and identified coefficient; grey: .90 to .99")
+    axes[1].legend(loc="lower left", frameon=False)
+    title = "A point for each cell and identified coefficient; grey: .90 to .99; triangles: below"
+    figure.suptitle(f"{title} {LOWEST:g}")
     figure.savefig(path, dpi=150)
     plt.close(figure)
     print(f"wrote {path}")
