@@ -102,8 +102,9 @@ def draw(coefficients: pd.DataFrame, path: Path) -> None:
             style: dict[str, Any] = {"color": COLOURS.get(mu, "0.3"), "alpha": 0.6, "mew": 0}
             high = part & (pairs[column] >= LOWEST)
             axis.plot(apart[high], pairs[column][high], "o", ms=3, label=f"mu = {mu:g}", **style)
-            low = part & ~high
-            axis.plot(apart[low], np.full(low.sum(), LOWEST), "v", ms=5, clip_on=False, **style)
+            low = apart[part & ~high]
+            if len(low):
+                axis.plot(low, np.full(len(low), LOWEST), "v", ms=5, clip_on=False, **style)
         below = int((pairs[column] < LOWEST).sum())
         axis.set(xscale="log", xlabel="records", ylim=(LOWEST, 1.005))
         axis.set_title(f"{title}: mean {pairs[column].mean():.3f}, {below} below {LOWEST:g}")

@@ -335,6 +335,7 @@ def test_checks_pass_and_fail_where_they_should(bench) -> None:
     assert good[rare] is True  # 10% of 40 runs is within two standard errors of 8%
 
 
+@pytest.mark.filterwarnings("error:constrained_layout")
 def test_without_the_census_a_line_says_so(bench, tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(
