@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpbinagg.curator.noise import SeededNoise
@@ -110,6 +110,7 @@ def test_grid_covers_once_and_its_boxes_are_a_partition(domain, cells, seed):
 
 
 @given(FINITE, st.floats(1e-6, 1e6), st.integers(1, 65536))
+@example(-184839.0, 446982.3140655458, 5433)
 @settings(max_examples=200, deadline=None)
 def test_edges_are_where_the_cell_changes(low, width, n_cells):
     axis = IntervalAxis(low, low + width, n_cells)
