@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.accounting import Ledger, _store
 from dpbinagg.errors import BudgetError, DPBinAggWarning
@@ -80,7 +81,7 @@ def test_remaining_can_be_charged_to_the_last_unit(
             ledger.charge(tiny)
 
 
-@settings(deadline=None, max_examples=25, derandomize=True)
+@examples(25)
 @given(st.floats(1e-3, 1e3), st.lists(st.floats(1e-3, 0.9), min_size=1, max_size=6))
 def test_no_sequence_of_charges_exceeds_the_total(total: float, shares: list[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
