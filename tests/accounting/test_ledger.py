@@ -35,7 +35,16 @@ def outcomes(ledger: Ledger) -> list[str]:
 def test_a_new_ledger_is_empty(ledger: Ledger) -> None:
     assert (ledger.total, ledger.spent, ledger.remaining) == (1.0, 0.0, 1.0)
     entries = ledger.entries()
-    assert list(entries) == ["id", "time", "formula", "mu", "purpose", "outcome"]
+    assert list(entries) == [
+        "id",
+        "time",
+        "formula",
+        "mu",
+        "neighbours",
+        "counted",
+        "purpose",
+        "outcome",
+    ]
     assert len(entries) == 0
     assert (entries["id"].dtype, entries["mu"].dtype) == (np.int64, np.float64)
 
@@ -56,6 +65,8 @@ def test_a_charge_is_written_down(ledger: Ledger) -> None:
         "id": 1,
         "formula": "wage ~ educ",
         "mu": 0.6,
+        "neighbours": "add-remove",
+        "counted": 0.6,
         "purpose": "table 1",
         "outcome": "charged, outcome unknown",
     }
