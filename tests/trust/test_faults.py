@@ -21,6 +21,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -389,8 +390,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "a.db", mu=total)
     end = time.monotonic() + SECONDS
 
-    def work(report: Report) -> None:
-        draw = random.Random(os.getpid())
+    def work(report: Report, seed: int) -> None:
+        draw = random.Random(seed)
         while time.monotonic() < end:
             mu = draw.uniform(0.01, 0.5)
             try:
@@ -403,7 +404,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
             ledger.settle(number, "failed before release" if refund else "released")
             report((number, mu, refund))
 
-    results = [child.finish() for child in [Child(work) for _ in range(8)]]
+    children = [Child(partial(work, seed=seed)) for seed in range(8)]
+    results = [child.finish() for child in children]
     assert [status for status, _ in results] == [0] * 8
     told = {number: (mu, refund) for _, said in results for number, mu, refund in said}
     entries = ledger.entries()
