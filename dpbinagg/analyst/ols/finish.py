@@ -15,14 +15,14 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, lifted
-from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.rounds import ALIGNED, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
-BEYOND = 3.0
+BEYOND = 2.0
 """Contributions end at so many times the clip where what it hides is estimated: nothing says more of
 the few that are longer."""
 LEAST_DIRECTION = 0.2
@@ -77,8 +77,13 @@ class Fitted:
 
     @property
     def number_cut(self) -> float:
-        """Expected number of contributions that were cut."""
-        return float(self.tail.weight @ self._beyond[0])
+        """Expected number of contributions that were cut: by the counts, or as many as point alike."""
+        answer, scales = self.answer, self.scales
+        assert answer.direction is not None
+        assert scales.direction is not None
+        noise2 = self.state.size * float(scales.direction[0]) ** 2
+        alike = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
+        return max(float(self.tail.weight @ self._beyond[0]), alike)
 
     @cached_property
     def meat(self) -> Array:
@@ -116,14 +121,16 @@ class Fitted:
     def hidden(self) -> Array:
         """What the last clip hides: mean excess of what was cut, along the directions that were.
 
-        The sum D of these directions is known with noise s; under a prior of N contributions that
-        point anywhere its second moment is ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
+        The sum D of these directions is known with noise s; under a prior of N contributions,
+        a part a of which point alike, anywhere, its second moment is ``g s^2 I + g^2 D D'``,
+        ``g = v/(v + s^2)``, v = (a N)^2/k.
         """
         answer, scales = self.answer, self.scales
         assert answer.direction is not None and scales.direction is not None
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        prior, noise = self.number_cut**2 / self.state.size, float(scales.direction[0]) ** 2
+        prior = (ALIGNED * self.number_cut) ** 2 / self.state.size
+        noise = float(scales.direction[0]) ** 2
         share = prior / (prior + noise)
         second = share * noise * np.eye(self.state.size)
         second = second + share**2 * np.outer(answer.direction, answer.direction)

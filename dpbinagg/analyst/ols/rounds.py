@@ -53,6 +53,8 @@ DECIDES = 100.0
 """Doubt added before the last round, in sampling variances: earlier rounds weigh one percent."""
 LEAST_LEFT = 0.1
 """Share of the residual variance that a step leaves at least: noise may say that it left none."""
+LONG_DOUBT = 0.5
+"""Doubt in the mean excess of long vectors, relative: they are not all equally long."""
 WORTH = 3.0
 """A matrix is measured anew unless its noise would be so many times that of the one at hand."""
 
@@ -216,6 +218,8 @@ def _learn_gram(
     new = symmetric(answer.gram + excess * answer.beyond)
     fresh = symmetric_noise(rng, scales.gram, members)
     fresh = fresh + excess * symmetric_noise(rng, scales.beyond, members)
+    doubt = LONG_DOUBT * excess * rng.normal(size=members)
+    fresh = fresh + doubt[:, None, None] * symmetric(answer.beyond)
     old_variance, new_variance = np.mean(state.noise**2, axis=0), np.mean(fresh**2, axis=0)
     gain = old_variance / np.maximum(old_variance + new_variance, np.finfo(float).tiny)
     return replace(
