@@ -321,7 +321,7 @@ class View:
                 known = paths.codes(self._part.records)
                 self._part.found[paths] = known
             kept = None if self._rows is None else self._mapped[3]
-            return known if kept is None else known[kept]
+            return known if kept is None else np.compress(kept, known)
 
         return np.asarray(self.once(paths, make))
 
