@@ -1,7 +1,7 @@
 """Symmetric noise matrices and what they do to the steps of the estimate.
 
-An ensemble of M noise matrices E, each of the law of the true one, stands for what is not known of a
-released matrix ``A = truth + E``: member m believes the truth to be ``A - E_m``.
+An ensemble of M noise matrices E, each of the law of the true one, stands for what is not known of
+a released matrix ``A = truth + E``: member m believes the truth to be ``A - E_m``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SAFE = 4.0
 
 
 def members_of(size: int) -> int:
-    """Members of the ensemble: 100 give standard errors within 7%; fewer where matrices are large."""
+    """Members of the ensemble: 100 give standard errors within 7%; fewer for large matrices."""
     return int(np.clip(4_000_000 // size**2, 16, 100))
 
 

@@ -1,7 +1,7 @@
 """The estimate after the last round: coefficients, covariance, and which of them are identified.
 
-``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of the
-ensemble's errors; and what the last clip may hide.
+``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of
+the ensemble's errors; and what the last clip may hide.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
 BEYOND = 3.0
-"""Contributions end at so many times the clip where what it hides is estimated: nothing says more of
-the few that are longer."""
+"""Contributions end at so many times the clip where what it hides is estimated: nothing says more
+of the few that are longer."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
 CLIPPED = "Contributions of single records were cut"
@@ -88,7 +88,8 @@ class Fitted:
         identity counts where it stands out of the edge of the noise.
         """
         answer, state = self.answer, self.state
-        assert answer.meat is not None and self.scales.meat is not None
+        assert answer.meat is not None
+        assert self.scales.meat is not None
         forth, back = inverse_root(lifted(state.gram, state.noise), 1e-9)
         mean = self._clipped_sd**2
         spread = symmetric(forth @ answer.meat @ forth) - mean * np.eye(state.size)
@@ -120,7 +121,8 @@ class Fitted:
         point anywhere its second moment is ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
         """
         answer, scales = self.answer, self.scales
-        assert answer.direction is not None and scales.direction is not None
+        assert answer.direction is not None
+        assert scales.direction is not None
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
         prior, noise = self.number_cut**2 / self.state.size, float(scales.direction[0]) ** 2

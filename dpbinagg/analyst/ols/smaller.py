@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.ols.ensemble import truths
@@ -84,7 +85,9 @@ def _smaller(
     )
 
 
-def _projected(gram: Array, loading: Array, beta: Array) -> tuple[Array, Array, Array, Array]:
+def _projected(
+    gram: Array, loading: Array, beta: Array
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
     """Coefficients, ``(L'AL)^-1 L'A``, ``(L'AL)^-1``, and which coefficients are undetermined."""
     inner = symmetric(loading.T @ gram @ loading)
     size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))

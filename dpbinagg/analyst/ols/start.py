@@ -32,9 +32,11 @@ GENEROUS = 1.0
 """Error of the start in an unresolved direction, in standard deviations of the response: as if all
 of the response were explained along it."""
 UNRESOLVED = 1.5
-"""A direction counts as resolved in proportion to the square of its eigenvalue over so many noises."""
+"""A direction counts as resolved in proportion to the square of its eigenvalue over so many
+noises."""
 TOLERATED = 0.5
-"""Standard errors of a generous error of the start that may be left in an identified combination."""
+"""Standard errors of a generous error of the start that may be left in an identified
+combination."""
 LEAST_RESIDUAL = 0.15
 """Share of the response's variance that is taken for residual at least: too wide a first clip costs
 a round's precision, too narrow a one would hide most of the score."""
