@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import arguments, mean_error, replicate_map, rng_for, write_csv
+from dpbinagg.analyst.refinement.refined import finish
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
 from dpbinagg.analyst.bins import corrected, naive
 from dpbinagg.analyst.fit import Estimates, released_bins, replay
-from dpbinagg.analyst.refinement.refined import finish
 
 SIZES = (500, 2000, 10_000)
 DIMENSIONS = (1, 2, 5)

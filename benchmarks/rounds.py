@@ -18,9 +18,9 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 from common import arguments, mean_error, replicate_map, rng_for, write_csv
+from dpbinagg.analyst.refinement import planning
 
 from dpbinagg import dp_ols
-from dpbinagg.analyst.refinement import planning
 
 N, MU = 200_000, 10.0
 SLOPES = np.array([1.0, 2.0, 1.5])

@@ -177,10 +177,10 @@ def explained_sum(
 ) -> tuple[float, float]:
     """Explained sum of squares and the standard deviation of its noise.
 
-    ``c'A c`` with c the whitened coefficients, less ``(o'A c)^2/o'A o`` for the constant o. With N the
-    noise covariance of c it is too large by ``tr(A N)`` on average and has the variance
-    ``4 c'A N A c + 2 tr(A N A N)``, besides that of A over the ensemble. The sampling error of c stays
-    in: least squares on the records has it too, and the adjusted R-squared removes it.
+    ``c'A c`` with c the whitened coefficients, less ``(o'A c)^2/o'A o`` for the constant o. With N
+    the noise covariance of c it is too large by ``tr(A N)`` on average and has the variance
+    ``4 c'A N A c + 2 tr(A N A N)``, besides that of A over the ensemble. The sampling error of c
+    stays in: least squares on the records has it too, and the adjusted R-squared removes it.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,8 @@ class Auditor:
             return Neighbour(kind, table, [], (f"an error ({type(error).__name__})",))
         if len(transcript.calls) != len(self.script.calls):
             return Neighbour(kind, table, [], ("the number of requests",))
+        # Boxes are found when they are first asked for, as they were for the release.
+        assert len(release.partition)
         pairs = pair_up(self.script.calls, transcript.calls)
         return Neighbour(kind, table, pairs, tuple(differences(self.release, release)))
 
@@ -114,14 +117,15 @@ class Auditor:
         return Finding.seen("everything else", tables, self.release.mu, bool(leaking), note)
 
     def accounting(self) -> Finding:
-        """Whether every mechanism that the release lists was used, and no other."""
-        listed = set(range(len(self.names)))
-        used = {call.entry for call in self.script.calls}
-        used |= {call.entry for call in self.script.trees}
-        note = "each was used, and no other"
+        """Whether every mechanism that the release lists was used once, and no other."""
+        listed = Counter(range(len(self.names)))
+        used = Counter(call.entry for call in self.script.calls)
+        used.update(call.entry for call in self.script.trees)
+        note = "each was used once, and no other"
         if listed != used:
-            odd = (self.names[i] if i in listed else "one not listed" for i in listed ^ used)
-            note = f"listed and used mechanisms differ: {', '.join(odd)}"
+            odd = sorted({*(listed - used), *(used - listed)})
+            names = (self.names[i] if i in listed else "one not listed" for i in odd)
+            note = f"listed and used mechanisms differ: {', '.join(names)}"
         count = f"{len(listed)} listed"
         return Finding.seen("list of mechanisms", count, self.release.mu, listed != used, note)
 

@@ -66,7 +66,8 @@ class CodedDesign:
             for code, subterm in zip(codes, self.coded, strict=True):
                 step = 1
                 for factor, matrix in zip(subterm.factors, subterm.matrices, strict=True):
-                    assert isinstance(factor, CategoricalFactor) and matrix is not None
+                    assert isinstance(factor, CategoricalFactor)
+                    assert matrix is not None
                     code += step * values.codes(factor)
                     step *= len(matrix)
             for subterm in design.subterms:

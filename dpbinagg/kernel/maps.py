@@ -190,8 +190,8 @@ class Unit(Counted):
 class UnitInside(Counted):
     """A vector cut to norm 1 at `limit`, and how far inside it lies: ``1 - min(1, |v|/limit)^2``.
 
-    Norm: with d the whole vector and ``t = |d|^2 <= 1``, ``t + (1 - t)^2 <= 1``: the second number is
-    free. It follows from d, whose squared length is exact, and is cut toward zero.
+    Norm: with d the whole vector and ``t = |d|^2 <= 1``, ``t + (1 - t)^2 <= 1``: the second number
+    is free. It follows from d, whose squared length is exact, and is cut toward zero.
     """
 
     kind: ClassVar[str] = "unit_inside"

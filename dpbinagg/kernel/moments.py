@@ -1,9 +1,9 @@
 """Structured second moments: a bounded map of blocks.
 
-``g = (1, nu, codes, rho)``: a vector nu cut to norm 1 at a limit; the one-hot codes of ALL levels of
-factors; and rho, the residual over a reach, cut to [-1, 1]. Released are the count, every block, the
-products of pairs of blocks, ``nu nu'``, and ``rho^2 - 1``. Products within a code are zero, squares of a
-code are the code: neither is released.
+``g = (1, nu, codes, rho)``: a vector nu cut to norm 1 at a limit; the one-hot codes of ALL levels
+of factors; and rho, the residual over a reach, cut to [-1, 1]. Released are the count, every block,
+the products of pairs of blocks, ``nu nu'``, and ``rho^2 - 1``. Products within a code are zero,
+squares of a code are the code: neither is released.
 
 Norm: with B blocks, all of norm at most 1, the count has 1, the blocks have B, pairs have
 ``B (B - 1)/2``. ``|nu nu'| <= 1`` adds 1. With ``t = rho^2``, rho and its centred square have

@@ -252,7 +252,7 @@ class View:
 
     def codes(self, factor: int) -> Integers:
         """Levels of a factor of the row map, (n,)."""
-        return self._factors[1][factor]
+        return np.asarray(self._factors[1][factor])
 
     def _projected(self, projection: Projection) -> tuple[Floats, Floats]:
         """w and r of every record."""
@@ -321,7 +321,7 @@ class View:
                 known = paths.codes(self._part.records)
                 self._part.found[paths] = known
             kept = None if self._rows is None else self._mapped[3]
-            return np.asarray(known if kept is None else known[kept])
+            return known if kept is None else np.asarray(np.compress(kept, known))
 
         return np.asarray(self.once(paths, make))
 

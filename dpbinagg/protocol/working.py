@@ -53,8 +53,8 @@ def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) 
     """Count all variables of a design, and find working ranges of the numeric ones.
 
     A record falls in one cell of each of the v variables and adds 1 to the total. Where a variable
-    lacks a bound, a second look, with a smaller part of mu^2, resolves the ranges that the first one
-    found too coarse. If there are none it counts the records again. Privacy: mu-GDP in all.
+    lacks a bound, a second look, with a smaller part of mu^2, resolves the ranges that the first
+    one found too coarse. If there are none it counts the records again. Privacy: mu-GDP in all.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What the estimator asks of the records, and what it is answered: public numbers only.
 
-The kernel sees a record as ``f = (1, z*, codes, y*)``: numeric design columns and response scaled to
-[-1, 1], and the one-hot codes of factors.
+The kernel sees a record as ``f = (1, z*, codes, y*)``: numeric design columns and response scaled
+to [-1, 1], and the one-hot codes of factors.
 """
 
 from __future__ import annotations

@@ -82,7 +82,9 @@ class Source:
         """Refuse variables that the schema, which is public, lacks or stores as something else."""
         for name in variables:
             if name in self.repeated:
-                raise PublicRefusalError(f"data has several columns named {name!r}; keep one of them")
+                raise PublicRefusalError(
+                    f"data has several columns named {name!r}; keep one of them"
+                )
             column_at(self.columns, name)
             _check_stored(name, self.schema[name], domain)
 

@@ -46,11 +46,11 @@ class Release:
     statistics : mapping
         What was released, by component; a component without a share of the budget is absent.
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
-        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second moments
-        of scaled columns that follow from it. ``margins`` holds one-way counts by variable, ``total``
-        the number of records. ``scores`` is a list with one mapping for each round (see
-        `dpbinagg.public.rounds.RoundAnswer`). ``plan`` and ``requests`` hold what was asked: computed
-        from what was released before, not from records.
+        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
+        ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
+        `dpbinagg.public.rounds.RoundAnswer`). ``plan`` and ``requests`` hold what was asked:
+        computed from what was released before, not from records.
     noise_scales : mapping
         Standard deviations of the noise, same keys and shapes; a request has no noise of its own.
 

@@ -1,7 +1,6 @@
 """A curator in plain floating point, for tests of the analyst's side only."""
 
 import numpy as np
-
 from dpbinagg.analyst.refinement.refine import (
     plan_round,
     round_mus,
@@ -10,6 +9,7 @@ from dpbinagg.analyst.refinement.refine import (
     with_schedule,
 )
 from dpbinagg.analyst.refinement.refined import finish
+
 from dpbinagg.analyst.types import Moments
 from dpbinagg.public.rounds import NoisyScores
 

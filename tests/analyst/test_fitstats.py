@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from dpbinagg.analyst.refinement.refined import clip_note, finish
+from dpbinagg.analyst.refinement.smaller import smaller_model
 from scipy import stats
 from simulated import refine
 
 from dpbinagg import Budget, dp_ols, dp_release
-from dpbinagg.analyst.refinement.refined import clip_note, finish
-from dpbinagg.analyst.refinement.smaller import smaller_model
 
 BOUNDS = {"x": (-4, 4), "z": (-4, 4), "w": (-4, 4), "y": (-8, 10)}
 FORMULA = "y ~ x + z + w"

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
-from simulated import exact_scores, refine, scaled
-
 from dpbinagg.analyst.refinement import planning
 from dpbinagg.analyst.refinement.clipping import (
     mean_clipped_square,
@@ -17,6 +14,8 @@ from dpbinagg.analyst.refinement.hidden import direction
 from dpbinagg.analyst.refinement.refine import plan_round, round_mus
 from dpbinagg.analyst.refinement.schedule import LONG, ONE
 from dpbinagg.analyst.refinement.tails import TailCount, Tails, excess, lattice
+from scipy import stats
+from simulated import exact_scores, refine, scaled
 
 
 def problem(rng, n, d, errors=None, scale=0.5):

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from dpbinagg.analyst.refinement.refined import clip_note
 from report_factory import (
     BSE,
     DOMAIN,
@@ -21,7 +22,6 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
-from dpbinagg.analyst.refinement.refined import clip_note
 from dpbinagg.errors import (
     DataError,
     FormulaError,

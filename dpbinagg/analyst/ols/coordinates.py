@@ -20,9 +20,9 @@ COLLINEAR = 1e-9
 TOUCHED = 1e-6
 """Share of a unit coefficient in such combinations from which on it is not identified."""
 RARE = 0.5
-"""A column of two values m apart gets the ridge ``RARE m^2/(k + 1)`` less its variance: a rarer value
-has the leverage of one that is held by RARE/(k + 1) of the records. Whitening it fully would give
-its few people a leverage that every bound on contributions cuts."""
+"""A column of two values m apart gets the ridge ``RARE m^2/(k + 1)`` less its variance: a rarer
+value has the leverage of one that is held by RARE/(k + 1) of the records. Whitening it fully would
+give its few people a leverage that every bound on contributions cuts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Coordinates:
 
 def coordinates(columns: Array, intercept: int | None) -> Coordinates:
     """Coordinates from design columns of the product of the margins, (n, p)."""
-    n, p = columns.shape
+    n = len(columns)
     second = columns.T @ columns / n
     ridge = rare_ridge(columns, intercept)
     size = np.sqrt(np.maximum(np.diag(second) + ridge, 0.0))

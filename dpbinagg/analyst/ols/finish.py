@@ -1,7 +1,7 @@
 """The estimate after the last round: coefficients, covariance, and which of them are identified.
 
-``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of the
-ensemble's errors; and what the last clip may hide.
+``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of
+the ensemble's errors; and what the last clip may hide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.ensemble import inverse_root, lifted
+from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
 from dpbinagg.analyst.ols.rounds import ALIGNED, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.ols.state import State
@@ -23,8 +23,8 @@ from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
 BEYOND = 2.0
-"""Contributions end at so many times the clip where what it hides is estimated: nothing says more of
-the few that are longer."""
+"""Contributions end at so many times the clip where what it hides is estimated: nothing says more
+of the few that are longer."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
 CLIPPED = "Contributions of single records were cut"
@@ -66,9 +66,13 @@ class Fitted:
         return clipped_sd(self.state, self.request, self.answer)
 
     @cached_property
+    def _lifted(self) -> Array:
+        return spectrum(self.state.gram, self.state.noise).lifted
+
+    @cached_property
     def bread(self) -> Array:
         """``A^-1``."""
-        return np.asarray(np.linalg.inv(lifted(self.state.gram, self.state.noise)))
+        return np.asarray(np.linalg.inv(self._lifted))
 
     @cached_property
     def _beyond(self) -> tuple[Array, Array, Array]:
@@ -77,7 +81,7 @@ class Fitted:
 
     @property
     def number_cut(self) -> float:
-        """Expected number of contributions that were cut: by the counts, or as many as point alike."""
+        """Expected number of contributions cut: by the counts, or as many as point alike."""
         answer, scales = self.answer, self.scales
         assert answer.direction is not None
         assert scales.direction is not None
@@ -93,8 +97,9 @@ class Fitted:
         identity counts where it stands out of the edge of the noise.
         """
         answer, state = self.answer, self.state
-        assert answer.meat is not None and self.scales.meat is not None
-        forth, back = inverse_root(lifted(state.gram, state.noise), 1e-9)
+        assert answer.meat is not None
+        assert self.scales.meat is not None
+        forth, back = inverse_root(self._lifted, 1e-9)
         mean = self._clipped_sd**2
         spread = symmetric(forth @ answer.meat @ forth) - mean * np.eye(state.size)
         values, vectors = np.linalg.eigh(spread)
@@ -126,7 +131,8 @@ class Fitted:
         ``g = v/(v + s^2)``, v = (a N)^2/k.
         """
         answer, scales = self.answer, self.scales
-        assert answer.direction is not None and scales.direction is not None
+        assert answer.direction is not None
+        assert scales.direction is not None
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
         prior = (ALIGNED * self.number_cut) ** 2 / self.state.size

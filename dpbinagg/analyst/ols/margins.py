@@ -126,8 +126,8 @@ def _weights(
 ) -> tuple[Array, Array, Array]:
     """Weight and ends of every cell.
 
-    Inside the range where records were seen: the counts; those that do not stand out share their sum
-    by width. And what noise may hide, in any cell.
+    Inside the range where records were seen: the counts; those that do not stand out share their
+    sum by width. And what noise may hide, in any cell.
     """
     assert margin.edges is not None
     lower = np.maximum(margin.edges[:-1], bounds.lower - half)

@@ -2,13 +2,14 @@
 
 Asked are sums of products of ``g = (1, nu, codes, y')``: nu, the numeric columns whitened by their
 margins and cut to length 1 at a radius; the one-hot code of ALL levels of every factor; and y', the
-residual at a first guess over a reach, cut to [-1, 1]. A factor costs one block, however many levels
-it has; products within a code are known.
+residual at a first guess over a reach, cut to [-1, 1]. A factor costs one block, however many
+levels it has; products within a code are known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from dpbinagg.analyst.types import Array
 from dpbinagg.public.rounds import MomentRequest
 
 FAR, ROOM = 0.998, 1.05
-"""Quantile of the length of nu under the margins that fits in the radius, and room beyond it: longer
-records are cut, which the rounds, with a matrix of their own, put right."""
+"""Quantile of the length of nu under the margins that fits in the radius, and room beyond it:
+longer records are cut, which the rounds, with a matrix of their own, put right."""
 REACH = 1.1
 """The same for the response, beyond its largest value under the margins."""
 SWEEPS = 4
@@ -72,7 +73,7 @@ class MomentPlan:
     def codes(self) -> list[NDArray[np.intp]]:
         """Places of each factor's code in g."""
         ends = np.cumsum([1 + len(self.request.whitening), *self.request.levels])
-        return [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [np.arange(a, b) for a, b in pairwise(ends)]
 
 
 def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPlan:

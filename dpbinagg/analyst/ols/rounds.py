@@ -3,8 +3,8 @@
 A round asks for ``s = sum u min(1, T/|u|)``, ``u = w (y - x'b)``: contributions are clipped as a
 whole, so that a record of high leverage and a small residual, or the reverse, is not touched. The
 step ``K s`` divides by the matrix, which the rounds that approach measure anew in their own
-coordinates. The last round does not lean on them: their doubt is made so large that its score, which
-is nearly unbiased, decides. What T hides there is estimated and carried (`finish`).
+coordinates. The last round does not lean on them: their doubt is made so large that its score,
+which is nearly unbiased, decides. What T hides there is estimated and carried (`finish`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.clipping import sd_from_spread
-from dpbinagg.analyst.ols.ensemble import applied, lifted, product, symmetric_noise, truths
+from dpbinagg.analyst.ols.ensemble import applied, product, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import SEED
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array
@@ -35,8 +35,8 @@ little until there, and tails that noise hides bias less."""
 ALIGNED = 0.5
 """Share of what a clip hides that points in one direction, where T is chosen."""
 REACH = 60.0
-"""Longest contributions that are reckoned with when T is chosen, in usual lengths: without much noise
-T need not be wider."""
+"""Longest contributions that are reckoned with when T is chosen, in usual lengths: without much
+noise T need not be wider."""
 WIDEST = 0.7
 """Privacy noise over sampling noise that T may cost in a round that approaches."""
 STANDS, FAR_STANDS = 2.5, 2.0
@@ -48,7 +48,7 @@ FIRST_ROUND = 1.5**-2
 FAR_CELLS = 14
 """Octaves of |w|^2 beyond the radius: columns on a scale that is 100 times too small are seen."""
 LEAST_RADIUS, MOST_RADIUS, ROOM = 2.0, 6.0, 0.25
-"""R^2 in units of k: at least twice the mean; at most so large; noise of the matrix at most ROOM n."""
+"""R^2 in units of k: at least twice the mean; at most so large; its noise at most ROOM n."""
 DECIDES = 100.0
 """Doubt added before the last round, in sampling variances: earlier rounds weigh one percent."""
 LEAST_LEFT = 0.1
@@ -137,14 +137,15 @@ def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: Rou
     rng = np.random.default_rng([SEED, state.done])
     if answer.gram is not None:
         state = _learn_gram(state, request, answer, scales, rng)
-    k, used = state.size, lifted(state.gram, state.noise)
+    of_gram = spectrum(state.gram, state.noise)
+    k, used = state.size, of_gram.lifted
     prior = state.prior
     if request.last:
         prior = prior + DECIDES * state.sd**2 / state.nobs * np.eye(k)
     noise = np.diag(scales.score**2) + product(state.noise, prior)
     gain = np.linalg.solve(symmetric(used @ prior @ used + noise), used @ prior).T
     step = gain @ answer.score
-    believed = truths(state.gram, state.noise)
+    believed = truths(state.gram, state.noise, of_gram)
     drawn = rng.normal(size=state.errors.shape) * scales.score
     rest = np.eye(k) - gain @ used
     after = replace(
@@ -204,9 +205,13 @@ def _learn_gram(
     Vectors longer than R were cut: their mean ``|w|^2 - R^2``, by the counts of long ones, is put
     back along their directions.
     """
-    assert request.radius is not None and answer.gram is not None and scales.gram is not None
-    assert answer.beyond is not None and scales.beyond is not None
-    assert answer.far is not None and scales.far is not None
+    assert request.radius is not None
+    assert answer.gram is not None
+    assert answer.beyond is not None
+    assert answer.far is not None
+    assert scales.gram is not None
+    assert scales.beyond is not None
+    assert scales.far is not None
     radius2, sd = request.radius**2, float(scales.far[0])
     edges2 = request.far_edges**2
     end = tails.run_end(answer.far, edges2, sd, FAR_STANDS)

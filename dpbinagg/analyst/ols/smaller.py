@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
-from dpbinagg.analyst.ols.ensemble import truths
+from dpbinagg.analyst.ols.ensemble import spectrum, truths
 from dpbinagg.analyst.ols.finish import Fitted
 from dpbinagg.analyst.ols.start import TOLERATED, from_start
 from dpbinagg.analyst.ols.state import State
@@ -48,7 +49,7 @@ def _smaller(
     inverse = np.linalg.pinv(state.whitening).T
     loading, beta = inverse @ columns, inverse @ state.params
     params, project, bread, lost = _projected(state.gram, loading, beta)
-    matrices = truths(state.gram, state.noise)
+    matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))
     drawn = np.array(
         [
             _projected(matrix, loading, beta - error)[0]
@@ -84,7 +85,9 @@ def _smaller(
     )
 
 
-def _projected(gram: Array, loading: Array, beta: Array) -> tuple[Array, Array, Array, Array]:
+def _projected(
+    gram: Array, loading: Array, beta: Array
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
     """Coefficients, ``(L'AL)^-1 L'A``, ``(L'AL)^-1``, and which coefficients are undetermined."""
     inner = symmetric(loading.T @ gram @ loading)
     size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import Coordinates
-from dpbinagg.analyst.ols.ensemble import inverse_root, levels, moved
+from dpbinagg.analyst.ols.ensemble import inverse_root, moved, spectrum
 from dpbinagg.analyst.ols.moments import RowLayout
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array
@@ -36,8 +36,8 @@ class State:
         e_m, of the law of the error of b: ``b - truth = W'e``. All members take the steps that the
         estimate takes.
     start : (M, k) array
-        What is left of a generous error of the start, along directions that the first matrix did not
-        resolve: coefficients that it reaches lean on the start, and are not identified.
+        What is left of a generous error of the start, along directions that the first matrix did
+        not resolve: coefficients that it reaches lean on the start, and are not identified.
     prior : (k, k) array
         Covariance of e by which steps are chosen.
     total : float
@@ -80,9 +80,8 @@ class State:
 
 
 def rewhitened(state: State) -> State:
-    """Coordinates in which ``A/n + ridge`` is the identity, weak eigenvalues raised to their noise."""
-    values, vectors, level = levels(state.gram, state.noise)
-    raised = (vectors * np.maximum(values, level)) @ vectors.T
+    """Coordinates in which ``A/n + ridge`` is the identity, weak eigenvalues raised to noise."""
+    raised = spectrum(state.gram, state.noise).lifted
     ridge = state.whitening @ state.public.ridge @ state.whitening.T
     by, back = inverse_root(raised / state.nobs + ridge)
     return replace(

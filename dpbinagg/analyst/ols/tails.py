@@ -1,9 +1,9 @@
 """What lies beyond a clip, by noisy counts of contributions of different lengths.
 
 The lengths |u| beyond a first edge t_0 are taken to follow a generalised Pareto law, survival
-``(1 + xi (t - t_0)/sigma)^(-1/xi)``; every scale and shape is weighed by how well it fits the counts.
-Light tails leave next to nothing beyond a clip, heavy ones much: what is not seen is believed in
-proportion.
+``(1 + xi (t - t_0)/sigma)^(-1/xi)``; every scale and shape is weighed by how well it fits the
+counts. Light tails leave next to nothing beyond a clip, heavy ones much: what is not seen is
+believed in proportion.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Posterior of the tail: weight, number of records beyond `first`, scale and shape of each law."""
+    """Posterior of the tail: weight, number of records beyond `first`, scale, shape of each law."""
 
     first: float
     weight: Array
