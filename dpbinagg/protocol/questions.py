@@ -115,7 +115,7 @@ def round_question(request: RoundRequest, rows: Rows) -> Question:
     }
     if request.last:
         maps["direction"] = Direction("wr", request.clip)
-        maps["meat"] = Outer("wr", request.clip)
+        maps["meat"] = Outer("wr", request.meat_clip)
     elif request.radius is not None:
         maps["gram"] = Outer("w", request.radius)
         maps["beyond"] = OuterBeyond("w", request.radius)

@@ -60,6 +60,8 @@ class RoundRequest:
         R: vectors w are cut to this length in the matrix; None where no matrix is asked for.
     far_edges : (l,) array, ascending
         Cells of |w| from R on, the last one open; empty without a matrix.
+    meat_clip : float
+        T_m: contributions in the matrix of squares are cut to this length.
     last : bool
         The last round asks for directions of what was cut and for squares of contributions.
     """
@@ -70,6 +72,7 @@ class RoundRequest:
     edges: Floats
     radius: float | None
     far_edges: Floats
+    meat_clip: float
     last: bool
 
     @classmethod
@@ -121,7 +124,7 @@ class RoundAnswer:
     direction : (k,) array or None
         ``sum 1{|u| > T} u/|u|``.
     meat : (k, k) array or None
-        ``sum u u' min(1, T^2/|u|^2)``.
+        ``sum u u' min(1, T_m^2/|u|^2)``.
     """
 
     score: Floats

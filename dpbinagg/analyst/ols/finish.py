@@ -15,14 +15,14 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
-from dpbinagg.analyst.ols.rounds import ALIGNED, TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
-BEYOND = 2.0
+BEYOND = 3.0
 """Contributions end at so many times the clip where what it hides is estimated: nothing says more
 of the few that are longer."""
 LEAST_DIRECTION = 0.2
@@ -91,24 +91,42 @@ class Fitted:
 
     @cached_property
     def meat(self) -> Array:
-        """``sum u u'``: the released one, its tails put back.
+        """``sum u u'``: its size from the clipped squares, its shape from the released matrix.
 
-        In coordinates in which A is n times the identity its departure from a multiple of the
-        identity counts where it stands out of the edge of the noise.
+        In coordinates in which A is n times the identity the matrix departs from a multiple of it
+        where an eigenvalue stands out of the edge of the noise. What the clip cuts off is added,
+        half of it in that shape and half along the directions of what was cut.
         """
         answer, state = self.answer, self.state
         assert answer.meat is not None
         assert self.scales.meat is not None
         forth, back = inverse_root(self._lifted, 1e-9)
-        mean = self._clipped_sd**2
-        spread = symmetric(forth @ answer.meat @ forth) - mean * np.eye(state.size)
-        values, vectors = np.linalg.eigh(spread)
+        spread = symmetric(forth @ answer.meat @ forth)
         edge = math.sqrt(2.0 * state.size) * float(self.scales.meat[0, 0]) / state.nobs
-        values = np.where(np.abs(values) > edge, values, 0.0)
-        kept = np.maximum(mean + values, LEAST_DIRECTION * mean)
-        meat = symmetric(back @ ((vectors * kept) @ vectors.T) @ back)
+        mean = max(float(np.trace(spread)) / state.size, edge / 10.0)
+        values, vectors = np.linalg.eigh(spread - mean * np.eye(state.size))
+        values = np.where(np.abs(values) > edge, values / mean, 0.0)
+        shape = (vectors * np.maximum(1.0 + values, LEAST_DIRECTION)) @ vectors.T
+        meat = symmetric(back @ shape @ back) * self._clipped_sd**2
         cut = float(self.tail.weight @ self._beyond[2])
-        return np.asarray(meat * (1.0 + cut / float(np.trace(meat))))
+        along = self._cut_directions
+        added = meat / float(np.trace(meat)) + along / float(np.trace(along))
+        return np.asarray(meat + cut * added / 2.0)
+
+    @cached_property
+    def _cut_directions(self) -> Array:
+        """Second moment of the sum D of the directions of what was cut, known with noise s.
+
+        Under a prior of N contributions that may all point alike, anywhere, it is
+        ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
+        """
+        answer, scales, k = self.answer, self.scales, self.state.size
+        assert answer.direction is not None
+        assert scales.direction is not None
+        prior, noise = self.number_cut**2 / k, float(scales.direction[0]) ** 2
+        share = prior / (prior + noise)
+        second = share * noise * np.eye(k)
+        return np.asarray(second + share**2 * np.outer(answer.direction, answer.direction))
 
     @cached_property
     def sampling(self) -> Array:
@@ -124,23 +142,10 @@ class Fitted:
 
     @cached_property
     def hidden(self) -> Array:
-        """What the last clip hides: mean excess of what was cut, along the directions that were.
-
-        The sum D of these directions is known with noise s; under a prior of N contributions,
-        a part a of which point alike, anywhere, its second moment is ``g s^2 I + g^2 D D'``,
-        ``g = v/(v + s^2)``, v = (a N)^2/k.
-        """
-        answer, scales = self.answer, self.scales
-        assert answer.direction is not None
-        assert scales.direction is not None
+        """What the last clip hides: mean excess of what was cut, along the directions that were."""
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        prior = (ALIGNED * self.number_cut) ** 2 / self.state.size
-        noise = float(scales.direction[0]) ** 2
-        share = prior / (prior + noise)
-        second = share * noise * np.eye(self.state.size)
-        second = second + share**2 * np.outer(answer.direction, answer.direction)
-        return symmetric(self.bread @ second @ self.bread) * mean2
+        return symmetric(self.bread @ self._cut_directions @ self.bread) * mean2
 
     @cached_property
     def cov(self) -> Array:

@@ -29,6 +29,9 @@ into shape; more than half is left for the one that decides."""
 
 CLIP = 2.5
 """T in usual lengths of a contribution: cuts next to nothing of normal residuals."""
+MEAT_CLIP = 5.0
+"""T_m, likewise: squares tell how spread differs from direction to direction, which their noise, in
+proportion to T_m^2, must not drown; how large it is on the whole is known otherwise."""
 SAMPLING = 0.35
 """T of the last round leaves privacy noise of so much sampling noise at least. A wider clip costs
 little until there, and tails that noise hides bias less."""
@@ -88,10 +91,11 @@ def plan_round(state: State, mu: float) -> tuple[State, RoundRequest]:
         edges=np.asarray(state.usual * first * RATIO ** np.arange(CELLS)),
         radius=radius,
         far_edges=np.empty(0) if radius is None else radius * 2.0 ** (np.arange(FAR_CELLS) / 2.0),
+        meat_clip=MEAT_CLIP * state.usual,
         last=last,
     )
     clip = _last_clip(state, request, mu) if last else _clip(state, request, mu)
-    return state, replace(request, clip=clip)
+    return state, replace(request, clip=clip, meat_clip=min(request.meat_clip, clip))
 
 
 def _radius(state: State, mu: float) -> float | None:
