@@ -16,8 +16,8 @@ from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.reading.columns import convert
 from dpbinagg.reading.frames import ROWS
+from dpbinagg.reading.readers import reading
 from dpbinagg.reading.rules import Codes
-from dpbinagg.reading.schema import reading
 from dpbinagg.reading.source import ColumnType, Source
 
 Labels = Mapping[Any, str]

@@ -15,6 +15,7 @@ from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import ScoreRequest
 from dpbinagg.public.scaling import BinScaling, ColumnScaling
+from dpbinagg.reading import open_source
 
 Sums = NDArray[np.object_]
 
@@ -59,26 +60,13 @@ class Engine(Protocol):
         ...
 
 
-def open_data(data: Any) -> Any:
-    """A pandas frame as it is; other tables, and files, opened."""
-    import pandas as pd
-
-    if isinstance(data, pd.DataFrame):
-        return data
-    from dpbinagg.curator.engines.tables import open_table
-
-    return open_table(data)
-
-
 def open_engine(data: Any, design: Design, missing: str) -> Engine:
-    """The engine for a kind of table."""
-    import pandas as pd
-
-    if isinstance(data, pd.DataFrame):
+    """The engine for a table, or for a source that was opened."""
+    source = open_source(data)
+    if source.kind == "memory":
         from dpbinagg.curator.engines.memory import MemoryEngine
 
-        return MemoryEngine.from_frame(data, design, missing)
+        return MemoryEngine.from_frame(source, design, missing)
     from dpbinagg.curator.engines.choice import engine_for
-    from dpbinagg.curator.engines.tables import open_table
 
-    return engine_for(open_table(data), design, missing)
+    return engine_for(source, design, missing)

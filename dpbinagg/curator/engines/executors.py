@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dpbinagg.curator.blocks import chunks
-from dpbinagg.curator.engines.cleaning import records_of
 from dpbinagg.curator.engines.memory import MemoryEngine
-from dpbinagg.curator.engines.stream import StreamEngine, guard
+from dpbinagg.curator.engines.stream import StreamEngine
 from dpbinagg.public.domain import Domain
+from dpbinagg.reading.guard import guard
 
 T = TypeVar("T")
 
@@ -27,17 +27,18 @@ class ExecutorsEngine(StreamEngine):
     keeps = False
 
     def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
-        domain = self._domain
+        how = (self._domain, self._names)
 
         def answers(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
             for piece in _pieces(batches):
-                packed = zlib.compress(pickle.dumps(function(_engine(piece, domain))), 1)
+                packed = zlib.compress(pickle.dumps(function(_engine(piece, how))), 1)
                 yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], ["answer"])
 
-        clean = self._cleaner.clean(self._table.frame).to_native()
-        for row in guard(clean.mapInArrow(answers, "answer binary").collect):
+        columns = [f"`{name.replace('`', '``')}`" for name in self._names]
+        chosen = self._source.native.select(*columns)
+        for row in guard(chosen.mapInArrow(answers, "answer binary").collect):
             yield pickle.loads(zlib.decompress(row.answer))
 
 
@@ -54,9 +55,7 @@ def _pieces(batches: Iterator[Any]) -> Iterator[list[Any]]:
         yield piece
 
 
-def _engine(piece: list[Any], domain: Domain) -> MemoryEngine:
+def _engine(piece: list[Any], how: tuple[Domain, tuple[str, ...]]) -> MemoryEngine:
     import pyarrow as pa
 
-    table = pa.Table.from_batches(piece)
-    batch = {name: table.column(name).to_numpy() for name in table.column_names}
-    return MemoryEngine(records_of(batch, domain))
+    return MemoryEngine.of_part(pa.Table.from_batches(piece), *how)

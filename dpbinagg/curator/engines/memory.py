@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ from dpbinagg.curator.engines import Sums
 from dpbinagg.curator.histogram import histogram
 from dpbinagg.curator.privatise import FACTOR_BITS
 from dpbinagg.curator.privtree import CodeCounts
-from dpbinagg.curator.records import read_records
+from dpbinagg.curator.records import complete, read_records
 from dpbinagg.formula import Design
 from dpbinagg.public.boxes import Records
+from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition, TreeLocator
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import ScoreRequest
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, column_scaling
+from dpbinagg.reading import convert
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,16 +65,33 @@ class MemoryEngine:
     records : mapping of arrays
     chunk : int
         Records of one step.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether no record was left out: private.
     """
 
     def __init__(self, records: Records, chunk: int = CHUNK) -> None:
         self._records = records
         self._chunk = chunk
+        self.whole = True
         self._coded: tuple[Paths, Integers] | None = None
         self._expected: tuple[Design, Binning] | None = None
         self._scaled: tuple[Design, Factors] | None = None
         self._moments: tuple[Design, Sums] | None = None
         self._binned: tuple[BinScaling, tuple[Integers, Sums, Sums]] | None = None
+
+    @classmethod
+    def of_part(
+        cls, part: Any, domain: Domain, names: Sequence[str], chunk: int = CHUNK
+    ) -> MemoryEngine:
+        """The complete records of one part of a table."""
+        records = convert(part, domain, names)
+        kept = complete(records)
+        engine = cls(kept, chunk)
+        engine.whole = kept is records
+        return engine
 
     @classmethod
     def from_frame(cls, frame: Any, design: Design, missing: str) -> MemoryEngine:

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from dpbinagg.curator.blocks import chunks
-from dpbinagg.curator.engines.cleaning import records_of
 from dpbinagg.curator.engines.memory import MemoryEngine
-from dpbinagg.curator.engines.stream import StreamEngine, guard
+from dpbinagg.curator.engines.stream import StreamEngine
 from dpbinagg.curator.privatise import GRID_BITS
 from dpbinagg.public.domain import Domain
+from dpbinagg.reading.guard import guard
 
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ class PartitionsEngine(StreamEngine):
 
     @cached_property
     def _partitions(self) -> list[Any]:
-        clean: Any = self._cleaner.clean(self._table.frame)
-        partitions: list[Any] = guard(lambda: clean.to_native().to_delayed())
+        chosen = self._source.native[list(self._names)]
+        partitions: list[Any] = guard(chosen.to_delayed)
         return partitions
 
     def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
@@ -37,20 +37,19 @@ class PartitionsEngine(StreamEngine):
 
         # The function travels once, not once for each partition.
         shared = dask.delayed(function, pure=False, traverse=False)
-        tasks = [
-            dask.delayed(_apply)(shared, partition, self._domain) for partition in self._partitions
-        ]
+        how = (self._domain, self._names)
+        tasks = [dask.delayed(_apply)(shared, partition, how) for partition in self._partitions]
         for start in range(0, len(tasks), AT_ONCE):
             some = tasks[start : start + AT_ONCE]
             for answers in guard(lambda some=some: dask.compute(*some)):  # type: ignore[misc]
                 yield from answers
 
 
-def _apply(function: Callable[[MemoryEngine], T], partition: Any, domain: Domain) -> list[T]:
+def _apply(
+    function: Callable[[MemoryEngine], T], partition: Any, how: tuple[Domain, tuple[str, ...]]
+) -> list[T]:
     """``function`` of a partition, which may be of any length, `ROWS` records at a time."""
-    batch = {name: partition[name].to_numpy() for name in partition.columns}
-    records = records_of(batch, domain)
     return [
-        function(MemoryEngine({name: column[rows] for name, column in records.items()}))
-        for rows in chunks(len(next(iter(records.values()))), ROWS)
+        function(MemoryEngine.of_part(partition.iloc[rows], *how))
+        for rows in chunks(len(partition), ROWS)
     ]

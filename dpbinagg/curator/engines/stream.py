@@ -13,7 +13,6 @@ from dpbinagg.curator import aggregates
 from dpbinagg.curator.aggregates import Factors, PackedFactors
 from dpbinagg.curator.blocks import LONG_CHUNK, map_stream
 from dpbinagg.curator.engines import Sums
-from dpbinagg.curator.engines.cleaning import Cleaner, records_of
 from dpbinagg.curator.engines.counts import (
     PrefixCounts,
     Selection,
@@ -22,15 +21,16 @@ from dpbinagg.curator.engines.counts import (
 )
 from dpbinagg.curator.engines.memory import MemoryEngine, Pass
 from dpbinagg.curator.engines.room import memory_room
-from dpbinagg.curator.engines.tables import Table
 from dpbinagg.curator.privtree import Counts
 from dpbinagg.curator.scores import ScoreSums, score_parts, score_shapes
-from dpbinagg.errors import DataError, IncompleteError
+from dpbinagg.errors import IncompleteError
 from dpbinagg.formula import Design
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import ScoreRequest
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, column_scaling
+from dpbinagg.reading import Source
+from dpbinagg.reading.guard import guard
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,19 +40,20 @@ T = TypeVar("T")
 class StreamEngine:
     """Exact aggregates of a table read in batches, one pass for each request.
 
-    The table's own engine projects and casts; batches go through the kernels
-    of the in-memory engine, on several threads. What fits into the memory
+    Parts of it are converted and go through the kernels of the in-memory
+    engine, on several threads. What fits into the memory
     that `room` allows is kept: the records themselves, else the scaled columns
     as whole numbers, which spares a pass for every round of scores.
     """
 
     keeps = True
 
-    def __init__(self, table: Table, design: Design, missing: str) -> None:
+    def __init__(self, source: Source, design: Design, missing: str) -> None:
         names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
-        self._table = table
+        source.check(design.domain, names)
+        self._source = source
+        self._names = names
         self._domain = design.domain
-        self._cleaner = Cleaner(table, design.domain, names)
         self._room = memory_room() if self.keeps else 0
         columns = len(design.column_names) + 1
         self._bytes_per_record = 8 * len(names) + 12 * columns + 24
@@ -73,12 +74,8 @@ class StreamEngine:
         return f"<{type(self).__name__}: private>"
 
     def _require_complete(self) -> None:
-        row = self._rows(self._cleaner.incomplete(self._table.frame))
-        if int(row["left_out"][0] or 0):
+        if not all(list(self._each(lambda part: part.whole))):
             raise IncompleteError
-
-    def _rows(self, frame: Any) -> dict[str, NDArray[Any]]:
-        return guard(lambda: self._table.rows(frame))
 
     def _each(self, function: Callable[[MemoryEngine], T]) -> Iterator[T]:
         """``function`` of an in-memory engine for every batch."""
@@ -86,13 +83,13 @@ class StreamEngine:
             yield from map_stream(self._held, function)
             return
 
-        def apply(batch: dict[str, NDArray[Any]]) -> tuple[MemoryEngine, T]:
-            part = MemoryEngine(records_of(batch, self._domain), LONG_CHUNK)
-            return part, function(part)
+        def apply(part: Any) -> tuple[MemoryEngine, T]:
+            engine = MemoryEngine.of_part(part, self._domain, self._names, LONG_CHUNK)
+            return engine, function(engine)
 
         held: list[MemoryEngine] | None = None if self._passed else []
         room = self._room
-        results = map_stream(self._table.batches(self._cleaner), apply)
+        results = map_stream(self._source.parts(self._domain, self._names), apply)
         while (result := guard(lambda: next(results, None))) is not None:
             part, answer = result
             room -= part.total() * self._bytes_per_record
@@ -233,19 +230,3 @@ class StreamEngine:
                 for total, more in zip(totals, groups, strict=True):
                     total.add(more, n)
         return ScoreSums(*(total.total() for total in totals))
-
-
-def guard(action: Callable[[], T]) -> T:
-    """Run `action`; errors of an engine quote values, so only their kind is told."""
-    kind = ""
-    try:
-        return action()
-    except (DataError, MemoryError):
-        raise
-    # Engines raise errors of many classes.
-    except Exception as error:
-        kind = type(error).__name__
-    raise DataError(
-        f"the engine that holds the table failed ({kind}); its message may quote records and is "
-        "not shown. Try the same query on the table yourself"
-    )
