@@ -9,6 +9,7 @@ from typing import Any
 from dpbinagg.curator.curator import Curator
 from dpbinagg.errors import IncompleteError
 from dpbinagg.formula import build_design
+from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     COV_TYPES,
@@ -21,7 +22,7 @@ from dpbinagg.protocol.settings import (
 )
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
-from dpbinagg.reading.refusals import refuse_undeclared
+from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.release import Release
 
 
@@ -180,7 +181,8 @@ def dp_release(
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source)
-    refuse_undeclared(formula, declared, source)
+    if has_doubts(declared, source):
+        refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, check_constants(constants))
     check_scale(design)
     allocation = pipeline.allocate(settings, design)

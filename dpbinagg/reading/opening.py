@@ -46,6 +46,14 @@ def open_source(
     -------
     Source
         Which may be passed as data to `dp_ols`.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols, open_table
+    >>> from dpbinagg.datasets import codebook_path, data_path
+    >>> table = open_table(data_path("school"), separator=",", encoding="utf-8")
+    >>> table.columns[:2]
+    ('score', 'pretest')
     """
     options = {"separator": separator, "decimal": decimal, "encoding": encoding, "sheet": sheet}
     given = {key: value for key, value in options.items() if value is not None}

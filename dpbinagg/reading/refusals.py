@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbinagg.errors import DomainError
@@ -15,12 +15,21 @@ SHOWN = 6
 EXAMPLE = '["first", "second", ...]'
 
 
-def refuse_undeclared(formula: str, declared: Domain, source: Source) -> None:
+def has_doubts(declared: Domain, source: Source) -> bool:
+    """Whether there is any column that `refuse_undeclared` may refuse, or a stranger in bounds."""
+    stored = source.schema
+    return any(name not in stored for name in declared) or any(
+        column.stored in _MESSAGES and name not in declared for name, column in stored.items()
+    )
+
+
+def refuse_undeclared(names: Sequence[str], declared: Domain, source: Source) -> None:
     """Refuse columns of a formula that are neither declared nor plain numbers.
 
     Parameters
     ----------
-    formula : str
+    names : sequence of str
+        Variables of the formula whose levels it does not list itself.
     declared : Domain
         By the caller or by stored types.
     source : Source
@@ -30,21 +39,13 @@ def refuse_undeclared(formula: str, declared: Domain, source: Source) -> None:
     DomainError
         It says what to write.
     """
-    doubtful = {
-        name: column
-        for name, column in source.schema.items()
-        if column.stored in _MESSAGES and name not in declared
-    }
     strangers = [name for name in declared if name not in source.schema]
-    if not (doubtful or strangers):
-        return
-    from dpbinagg.formula.names import undeclared_names
-
-    used = [name for name in undeclared_names(formula) if name not in declared]
-    _refuse_misspelled(strangers, [name for name in used if name in source.schema])
+    used = [name for name in names if name not in declared and name in source.schema]
+    _refuse_misspelled(strangers, used)
     for name in used:
-        if name in doubtful:
-            raise DomainError(_MESSAGES[doubtful[name].stored](name, doubtful[name], source))
+        column = source.schema[name]
+        if column.stored in _MESSAGES:
+            raise DomainError(_MESSAGES[column.stored](name, column, source))
 
 
 def _refuse_misspelled(strangers: list[str], used: list[str]) -> None:

@@ -234,15 +234,14 @@ def replacement_taken_for_addition(patch: Patch) -> None:
 
 
 def undeclared_level_refused(patch: Patch) -> None:
-    real = records.category_codes
+    real = records.complete
 
-    def faulty(*arguments: Any) -> Any:
-        codes = real(*arguments)
-        if (codes < 0).any():
+    def faulty(read: Any, *arguments: Any) -> Any:
+        if any((column < 0).any() for column in read.values() if column.dtype.kind == "i"):
             raise DataError("the table holds a level that was not declared")
-        return codes
+        return real(read, *arguments)
 
-    patch.setattr(records, "category_codes", faulty)
+    patch.setattr(records, "complete", faulty)
 
 
 def exact_sums_beside_noisy_ones(patch: Patch) -> None:

@@ -18,7 +18,7 @@ ROOT = Path(dpbinagg.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("accounting", "gdp", "public", "formula"),
+    ("accounting", "gdp", "public", "formula", "reading"),
     ("release",),
     ("curator", "analyst"),
     ("report",),
