@@ -392,7 +392,7 @@ def test_codebooks_show_the_schema_and_no_value(survey, tmp_path, ending, capsys
     assert "98" not in text
     if ending in ("dta", "sav"):
         assert "\nsex,,,,1|2,male|female,,,\n" in text
-        with pytest.raises(DomainError, match="'sex': type must be .+: fill it in"):
+        with pytest.raises(DomainError, match=r"'sex': type must be .+: fill it in"):
             Domain.from_csv(out)
         out.write_text(text.replace("sex,,", "sex,categorical,"))
         assert Domain.from_csv(out)["sex"].label_of == {"1": "male", "2": "female"}

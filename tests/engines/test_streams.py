@@ -75,7 +75,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=reason):
             dp_ols("y ~ x", path, mu=1)
     (tmp_path / "table.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match="cannot be read as a .xlsx file"):
+    with pytest.raises(DataError, match=r"cannot be read as a \.xlsx file"):
         dp_ols("y ~ x", tmp_path / "table.xlsx", mu=1)
 
 
