@@ -327,7 +327,7 @@ def text_column(frame: pd.DataFrame) -> pd.DataFrame:
 
 FAILURES: dict[str, tuple[str, dict[str, Any], Callable[[pd.DataFrame], Any]]] = {
     "missing raises": ("y ~ x + C(g)", {"missing": "raise"}, lambda f: f),
-    "text column": ("y ~ x", {}, text_column),
+    "text column": ("y ~ x", {"bounds": {}}, text_column),
     "no such column": ("y ~ nosuch", {}, lambda f: f),
     "undeclared factor": ("y ~ C(text)", {}, lambda f: f),
     "undefined transform": ("y ~ np.log(x)", {}, lambda f: f),
@@ -341,7 +341,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], Callable[[pd.DataFrame], Any]]] =
     "mu of nothing": ("y ~ x", {"mu": 0}, lambda f: f),
     "datetimes": ("y ~ x", {}, lambda f: f.assign(x=pd.to_datetime(f["x"]))),
     "complex": ("y ~ x", {}, lambda f: f.assign(x=f["x"] + 1j)),
-    "category of values": ("y ~ x", {}, lambda f: f.assign(x=f["g"].astype(str))),
+    "category of values": ("y ~ x", {"bounds": {}}, lambda f: f.assign(x=f["g"].astype(str))),
     "interval category": ("y ~ x", {"bounds": {}}, lambda f: f.assign(x=pd.cut(f["y"], 3))),
     "levels of numbers": ("y ~ C(g)", {"bounds": {**BOUNDS, "g": [1, 2]}}, text_column),
 }
