@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dpbinagg.errors import DataError
+from dpbinagg.errors import PublicRefusalError
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.reading.rules import Codes
@@ -82,7 +82,9 @@ class Source:
         """Refuse variables that the schema, which is public, lacks or stores as something else."""
         for name in variables:
             if name in self.repeated:
-                raise DataError(f"data has several columns named {name!r}; keep one of them")
+                raise PublicRefusalError(
+                    f"data has several columns named {name!r}; keep one of them"
+                )
             column_at(self.columns, name)
             _check_stored(name, self.schema[name], domain)
 
@@ -103,11 +105,11 @@ def column_at(names: Sequence[str], name: str) -> int:
     """The place of a column that must be there once."""
     found = [place for place, column in enumerate(names) if column == name]
     if len(found) > 1:
-        raise DataError(f"data has several columns named {name!r}; keep one of them")
+        raise PublicRefusalError(f"data has several columns named {name!r}; keep one of them")
     if not found:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling or rename it"
-        raise DataError(f"data has no column {name!r}, which the formula uses{hint}")
+        raise PublicRefusalError(f"data has no column {name!r}, which the formula uses{hint}")
     return found[0]
 
 
@@ -117,13 +119,13 @@ def _check_stored(name: str, column: ColumnType, domain: Domain) -> None:
         numbers = column.stored in ("number", "truth")
         possible = not numbers or bool(Codes(variable).known_numbers)
         if column.stored == "other" or not possible:
-            raise DataError(
+            raise PublicRefusalError(
                 f"column {name!r}: none of its declared levels can occur, given its dtype "
                 f"{column.dtype}; declare the levels as they are in the table, or convert the "
                 "column"
             )
     elif column.stored == "other":
-        raise DataError(
+        raise PublicRefusalError(
             f"column {name!r} must be numeric, but its dtype is {column.dtype}; convert it, or "
             "declare its levels in bounds if it is a category"
         )
