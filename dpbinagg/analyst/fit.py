@@ -164,6 +164,11 @@ def replay(release: Release) -> tuple[State, Fitted | None]:
     return _REPLAYED[release]
 
 
+def remember(release: Release, first: State, fitted: Fitted | None) -> None:
+    """Keep where a fresh release led, which `replay` would find again."""
+    _REPLAYED[release] = (first, fitted)
+
+
 def sub_model(release: Release, design: Design) -> Array:
     """The columns of a smaller model as combinations of released ones, (p, p_sub)."""
     return np.asarray(linear_map(release.design, design))

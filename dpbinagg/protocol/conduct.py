@@ -9,8 +9,11 @@ from typing import Any
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
+from dpbinagg.analyst.fit import remember
+from dpbinagg.analyst.ols.finish import Fitted
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
 from dpbinagg.analyst.ols.start import start
+from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.ols.transcript import begin, column_moments, present
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
@@ -153,9 +156,10 @@ def conduct(
     partition = make_partition(curator, design, allocation, settings, counts.total)
     statistics: dict[str, Any] = {}
     scales: dict[str, Any] = {}
+    led = None
     if allocation.moments:
         progress.step("second moments")
-        statistics, scales = estimate(curator, outer, design, counts, allocation)
+        statistics, scales, led = estimate(curator, outer, design, counts, allocation)
     if allocation.count:
         progress.step("sums in bins")
         questions, mus = bin_questions(design, partition, allocation, settings.calibration)
@@ -163,7 +167,7 @@ def conduct(
         scaling = bin_scaling(design, partition, settings.calibration)
         found = bin_statistics(scaling, answers)
         statistics, scales = found[0] | statistics, found[1] | scales
-    return Release(
+    release = Release(
         design,
         declared,
         partition,
@@ -173,11 +177,14 @@ def conduct(
         statistics,
         scales,
     )
+    if led is not None:
+        remember(release, *led)
+    return release
 
 
 def estimate(
     curator: Curator, outer: Design, working: Design, counts: OneWay, allocation: Allocation
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], dict[str, Any], tuple[State, Fitted | None]]:
     """Second moments and rounds of scores: the analyst asks, the curator answers.
 
     Requests are functions of what was released before, hence public.
@@ -188,7 +195,8 @@ def estimate(
         [moment_question(plan.moments.request, rows)], [allocation.moments], rows
     )
     products, sd = answer.values[0], answer.scales[0]
-    state = start(plan.layout, plan.public, plan.moments, products, sd, counts.count)
+    first = state = start(plan.layout, plan.public, plan.moments, products, sd, counts.count)
+    fitted = None
     requests: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     noise: list[dict[str, Any]] = []
@@ -197,7 +205,9 @@ def estimate(
         state, request = plan_round(state, mu)
         (answer,) = curator.answer([round_question(request, rows)], [mu], rows)
         found, its_sd = round_answer(request, answer)
-        state = update(state, request, found, its_sd)
+        before, state = state.tail, update(state, request, found, its_sd)
+        if request.last and before is not None:
+            fitted = Fitted(state, request, found, its_sd, before)
         requests.append(asdict(request))
         answers.append(present(found))
         noise.append(present(its_sd))
@@ -220,7 +230,7 @@ def estimate(
         # A request is computed from what was released before: it has no noise of its own.
         statistics |= {"scores": answers, "requests": requests}
         scales |= {"scores": noise, "requests": []}
-    return statistics, scales
+    return statistics, scales, (first, fitted)
 
 
 def n_steps(allocation: Allocation) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.errors import DataError
+from dpbinagg.errors import PublicRefusalError
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical, Domain, Variable
 from dpbinagg.reading.rules import Codes, Floats, Integers, finished, numbers_of_texts
@@ -44,7 +44,7 @@ def convert(part: Any, domain: Domain, variables: Sequence[str]) -> Records:
         return records
     module = type(part).__module__.split(".")[0]
     if module not in _COLUMNS:
-        raise DataError(
+        raise PublicRefusalError(
             f"a part of a table must be a pandas, Polars or Arrow table, got {type(part).__name__}"
         )
     names, read = list(getattr(part, "column_names", part.columns)), _COLUMNS[module]

@@ -6,6 +6,8 @@ a released matrix ``A = truth + E``: member m believes the truth to be ``A - E_m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
@@ -28,12 +30,19 @@ def symmetric_noise(rng: np.random.Generator, scales: Array, members: int) -> Ar
 
 def moved(noise: Array, by: Array) -> Array:
     """``B E_m B'`` of every member."""
-    return np.asarray(by @ noise @ by.T)
+    members, k, _ = noise.shape
+    right = (noise.reshape(-1, k) @ by.T).reshape(members, k, -1)
+    # The result is symmetric: its transpose will do.
+    left = np.swapaxes(right, 1, 2).reshape(-1, k) @ by.T
+    return np.asarray(left.reshape(members, len(by), len(by)))
 
 
 def product(noise: Array, second: Array) -> Array:
     """Mean of ``E_m P E_m``."""
-    return np.asarray(np.mean(noise @ second @ noise, axis=0))
+    members, k, _ = noise.shape
+    # One product of long matrices takes a fraction of the time of many.
+    right = np.swapaxes((noise.reshape(-1, k) @ second).reshape(members, k, k), 0, 1)
+    return np.asarray(right.reshape(k, -1) @ noise.reshape(-1, k) / members)
 
 
 def applied(matrices: Array, vectors: Array) -> Array:
@@ -41,24 +50,39 @@ def applied(matrices: Array, vectors: Array) -> Array:
     return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
-def levels(gram: Array, noise: Array) -> tuple[Array, Array, Array]:
-    """Eigenvalues and eigenvectors of A, and for each of these v the noise ``(E|E v|^2)^(1/2)``."""
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Eigenvalues and eigenvectors of A, and the noise ``(E|E v|^2)^(1/2)`` of each of these v."""
+
+    values: Array
+    vectors: Array
+    level: Array
+
+    @property
+    def safe(self) -> bool:
+        """Whether every member is positive."""
+        return bool(np.all(self.values > SAFE * self.level))
+
+    @property
+    def lifted(self) -> Array:
+        """A with no eigenvalue below its noise: what steps divide by."""
+        raised = np.maximum(self.values, self.level)
+        return np.asarray((self.vectors * raised) @ self.vectors.T)
+
+
+def spectrum(gram: Array, noise: Array) -> Spectrum:
+    """The spectrum of A."""
     values, vectors = np.linalg.eigh(symmetric(gram))
-    acted = noise @ vectors
-    return values, vectors, np.sqrt(np.mean(np.sum(acted**2, axis=1), axis=0))
+    members, k, _ = noise.shape
+    rows = noise.reshape(-1, k)
+    second = rows.T @ rows / members
+    return Spectrum(values, vectors, np.sqrt(np.sum(vectors * (second @ vectors), axis=0)))
 
 
-def lifted(gram: Array, noise: Array) -> Array:
-    """A with no eigenvalue below its noise: what steps divide by."""
-    values, vectors, level = levels(gram, noise)
-    return np.asarray((vectors * np.maximum(values, level)) @ vectors.T)
-
-
-def truths(gram: Array, noise: Array) -> Array:
+def truths(gram: Array, noise: Array, of_gram: Spectrum) -> Array:
     """``A - E_m`` of every member, negative eigenvalues raised to 0: no true matrix has one."""
     matrices = gram - noise
-    values, _, level = levels(gram, noise)
-    if np.all(values > SAFE * level):
+    if of_gram.safe:
         return np.asarray(matrices)
     roots, vectors = np.linalg.eigh(matrices)
     return np.asarray((vectors * np.maximum(roots, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2))

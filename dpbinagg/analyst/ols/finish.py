@@ -14,15 +14,15 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.ensemble import inverse_root, lifted
-from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
+from dpbinagg.analyst.ols.rounds import ALIGNED, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
-BEYOND = 3.0
+BEYOND = 2.0
 """Contributions end at so many times the clip where what it hides is estimated: nothing says more
 of the few that are longer."""
 LEAST_DIRECTION = 0.2
@@ -66,9 +66,13 @@ class Fitted:
         return clipped_sd(self.state, self.request, self.answer)
 
     @cached_property
+    def _lifted(self) -> Array:
+        return spectrum(self.state.gram, self.state.noise).lifted
+
+    @cached_property
     def bread(self) -> Array:
         """``A^-1``."""
-        return np.asarray(np.linalg.inv(lifted(self.state.gram, self.state.noise)))
+        return np.asarray(np.linalg.inv(self._lifted))
 
     @cached_property
     def _beyond(self) -> tuple[Array, Array, Array]:
@@ -77,8 +81,13 @@ class Fitted:
 
     @property
     def number_cut(self) -> float:
-        """Expected number of contributions that were cut."""
-        return float(self.tail.weight @ self._beyond[0])
+        """Expected number of contributions cut: by the counts, or as many as point alike."""
+        answer, scales = self.answer, self.scales
+        assert answer.direction is not None
+        assert scales.direction is not None
+        noise2 = self.state.size * float(scales.direction[0]) ** 2
+        alike = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
+        return max(float(self.tail.weight @ self._beyond[0]), alike)
 
     @cached_property
     def meat(self) -> Array:
@@ -90,7 +99,7 @@ class Fitted:
         answer, state = self.answer, self.state
         assert answer.meat is not None
         assert self.scales.meat is not None
-        forth, back = inverse_root(lifted(state.gram, state.noise), 1e-9)
+        forth, back = inverse_root(self._lifted, 1e-9)
         mean = self._clipped_sd**2
         spread = symmetric(forth @ answer.meat @ forth) - mean * np.eye(state.size)
         values, vectors = np.linalg.eigh(spread)
@@ -117,15 +126,17 @@ class Fitted:
     def hidden(self) -> Array:
         """What the last clip hides: mean excess of what was cut, along the directions that were.
 
-        The sum D of these directions is known with noise s; under a prior of N contributions that
-        point anywhere its second moment is ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
+        The sum D of these directions is known with noise s; under a prior of N contributions,
+        a part a of which point alike, anywhere, its second moment is ``g s^2 I + g^2 D D'``,
+        ``g = v/(v + s^2)``, v = (a N)^2/k.
         """
         answer, scales = self.answer, self.scales
         assert answer.direction is not None
         assert scales.direction is not None
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        prior, noise = self.number_cut**2 / self.state.size, float(scales.direction[0]) ** 2
+        prior = (ALIGNED * self.number_cut) ** 2 / self.state.size
+        noise = float(scales.direction[0]) ** 2
         share = prior / (prior + noise)
         second = share * noise * np.eye(self.state.size)
         second = second + share**2 * np.outer(answer.direction, answer.direction)

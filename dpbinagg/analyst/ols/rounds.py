@@ -17,7 +17,7 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.clipping import sd_from_spread
-from dpbinagg.analyst.ols.ensemble import applied, lifted, product, symmetric_noise, truths
+from dpbinagg.analyst.ols.ensemble import applied, product, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import SEED
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array
@@ -53,6 +53,8 @@ DECIDES = 100.0
 """Doubt added before the last round, in sampling variances: earlier rounds weigh one percent."""
 LEAST_LEFT = 0.1
 """Share of the residual variance that a step leaves at least: noise may say that it left none."""
+LONG_DOUBT = 0.5
+"""Doubt in the mean excess of long vectors, relative: they are not all equally long."""
 WORTH = 3.0
 """A matrix is measured anew unless its noise would be so many times that of the one at hand."""
 
@@ -135,14 +137,15 @@ def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: Rou
     rng = np.random.default_rng([SEED, state.done])
     if answer.gram is not None:
         state = _learn_gram(state, request, answer, scales, rng)
-    k, used = state.size, lifted(state.gram, state.noise)
+    of_gram = spectrum(state.gram, state.noise)
+    k, used = state.size, of_gram.lifted
     prior = state.prior
     if request.last:
         prior = prior + DECIDES * state.sd**2 / state.nobs * np.eye(k)
     noise = np.diag(scales.score**2) + product(state.noise, prior)
     gain = np.linalg.solve(symmetric(used @ prior @ used + noise), used @ prior).T
     step = gain @ answer.score
-    believed = truths(state.gram, state.noise)
+    believed = truths(state.gram, state.noise, of_gram)
     drawn = rng.normal(size=state.errors.shape) * scales.score
     rest = np.eye(k) - gain @ used
     after = replace(
@@ -220,6 +223,8 @@ def _learn_gram(
     new = symmetric(answer.gram + excess * answer.beyond)
     fresh = symmetric_noise(rng, scales.gram, members)
     fresh = fresh + excess * symmetric_noise(rng, scales.beyond, members)
+    doubt = LONG_DOUBT * excess * rng.normal(size=members)
+    fresh = fresh + doubt[:, None, None] * symmetric(answer.beyond)
     old_variance, new_variance = np.mean(state.noise**2, axis=0), np.mean(fresh**2, axis=0)
     gain = old_variance / np.maximum(old_variance + new_variance, np.finfo(float).tiny)
     return replace(

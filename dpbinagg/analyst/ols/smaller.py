@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
-from dpbinagg.analyst.ols.ensemble import truths
+from dpbinagg.analyst.ols.ensemble import spectrum, truths
 from dpbinagg.analyst.ols.finish import Fitted
 from dpbinagg.analyst.ols.start import TOLERATED, from_start
 from dpbinagg.analyst.ols.state import State
@@ -49,7 +49,7 @@ def _smaller(
     inverse = np.linalg.pinv(state.whitening).T
     loading, beta = inverse @ columns, inverse @ state.params
     params, project, bread, lost = _projected(state.gram, loading, beta)
-    matrices = truths(state.gram, state.noise)
+    matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))
     drawn = np.array(
         [
             _projected(matrix, loading, beta - error)[0]

@@ -8,10 +8,9 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import Coordinates
 from dpbinagg.analyst.ols.ensemble import (
     applied,
-    levels,
-    lifted,
     members_of,
     product,
+    spectrum,
     symmetric_noise,
     truths,
 )
@@ -106,17 +105,18 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     """
     k, n, total = state.size, state.nobs, state.total
     prior = np.eye(k) * EXPLAINED * total / k
-    used = lifted(state.gram, state.noise)
+    of_gram = spectrum(state.gram, state.noise)
+    used = of_gram.lifted
     noise = np.cov(cross.T).reshape(k, k) + product(state.noise, prior) + 1e-12 * n * np.eye(k)
     gain = np.linalg.solve(symmetric(used @ prior @ used + noise), used @ prior).T
     beta = gain @ score
     found = max(float(beta @ beta - np.trace(gain @ noise @ gain.T)), LEAST_SIZE * total)
-    believed = truths(state.gram, state.noise)
+    believed = truths(state.gram, state.noise, of_gram)
     true = rng.normal(size=cross.shape) * np.sqrt(SIZE * found / k)
     errors = (applied(believed, true) + cross) @ gain.T - true
-    values, vectors, level = levels(state.gram, state.noise)
-    loose = np.minimum(1.0, (UNRESOLVED * level / np.maximum(values, level / 2.0)) ** 2)
-    left = (rng.normal(size=cross.shape) * loose * GENEROUS * np.sqrt(total)) @ vectors.T
+    level = of_gram.level
+    loose = np.minimum(1.0, (UNRESOLVED * level / np.maximum(of_gram.values, level / 2.0)) ** 2)
+    left = (rng.normal(size=cross.shape) * loose * GENEROUS * np.sqrt(total)) @ of_gram.vectors.T
     left = left - applied(believed, left) @ gain.T
     rest = np.eye(k) - gain @ used
     after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)
@@ -147,7 +147,7 @@ def from_start(state: State) -> Estimate:
     ``cov = sigma^2 A^-1 + E[e e']``: errors of one variance, and the spread of the ensemble.
     """
     back = state.whitening.T
-    bread = np.linalg.inv(lifted(state.gram, state.noise))
+    bread = np.linalg.inv(spectrum(state.gram, state.noise).lifted)
     noise = state.errors.T @ state.errors / len(state.errors)
     left = state.start.T @ state.start / len(state.start)
     cov = symmetric(back @ (state.sd**2 * bread + noise) @ back.T)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import Coordinates
-from dpbinagg.analyst.ols.ensemble import inverse_root, levels, moved
+from dpbinagg.analyst.ols.ensemble import inverse_root, moved, spectrum
 from dpbinagg.analyst.ols.moments import RowLayout
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array
@@ -81,8 +81,7 @@ class State:
 
 def rewhitened(state: State) -> State:
     """Coordinates in which ``A/n + ridge`` is the identity, weak eigenvalues raised to noise."""
-    values, vectors, level = levels(state.gram, state.noise)
-    raised = (vectors * np.maximum(values, level)) @ vectors.T
+    raised = spectrum(state.gram, state.noise).lifted
     ridge = state.whitening @ state.public.ridge @ state.whitening.T
     by, back = inverse_root(raised / state.nobs + ridge)
     return replace(
