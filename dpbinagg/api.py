@@ -8,6 +8,7 @@ from typing import Any
 
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
+from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     COV_TYPES,
@@ -19,7 +20,8 @@ from dpbinagg.protocol.settings import (
     one_of,
 )
 from dpbinagg.public.domain import Domain
-from dpbinagg.reading import Source, open_source
+from dpbinagg.reading import open_source
+from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.release import Release
 
 
@@ -51,8 +53,10 @@ def dp_ols(
         ``"np.log(wage) ~ educ + exper + I(exper**2) + C(region)"``.
     data : table or path
         The private records: a pandas, Polars, PyArrow, DuckDB, Spark or Dask
-        table, or the path of a CSV or Parquet file. Column names and dtypes
-        count as public.
+        table; the path of a .csv, .tsv, .parquet, .dta, .sav or .xlsx file, of
+        a folder or a pattern of files; or what `open_table` gives, which takes
+        the separator, the decimal mark and the encoding of a text file. Column
+        names and dtypes count as public.
     mu : float
         Total privacy, mu-GDP. About 0.5 is strict, 1 usual, 2 lenient; see
         `dpbinagg.gdp` for epsilon and delta.
@@ -61,9 +65,11 @@ def dp_ols(
     bounds : mapping or Domain
         Public bounds and levels, ``{"educ": (0, 20), "region": ["N", "S"]}``.
         Numeric bounds that are not given are found privately, from the same
-        budget; the levels of categories must be declared here, by a
-        categorical dtype, or by ``C(x, levels=...)``. Bounds must not be read
-        off the private data.
+        budget; the levels of categories must be declared, here or by
+        ``C(x, levels=...)``. A categorical dtype alone is refused: its levels
+        may have been learnt from the records. Where they are public,
+        ``bounds=Domain.from_frame(df)`` says so. Bounds must not be read off
+        the private data.
     budget : Budget
         How mu is divided over the components of the release.
     partition : {"privtree", "grid"} or Partition
@@ -176,6 +182,8 @@ def dp_release(
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source)
+    if has_doubts(declared, source):
+        refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, check_constants(constants))
     check_scale(design)
     allocation = pipeline.allocate(settings, design)
@@ -206,6 +214,6 @@ def dp_release(
         raise MemoryError("data: too little memory for this table; pass a path to files instead")
 
 
-def declared_domain(domain: Domain, source: Source) -> Domain:
-    """The caller's domain, and the levels that the table's stored types declare."""
-    return Domain({**source.declared(), **domain})
+def declared_domain(domain: Domain, data: Any) -> Domain:
+    """The caller's domain, and the truth values that the table stores as such."""
+    return Domain({**open_source(data).declared(), **domain})

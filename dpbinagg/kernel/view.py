@@ -252,14 +252,15 @@ class View:
 
     def codes(self, factor: int) -> Integers:
         """Levels of a factor of the row map, (n,)."""
-        return np.asarray(self._factors[1][factor])
+        codes: Integers = self._factors[1][factor]
+        return codes
 
     def _projected(self, projection: Projection) -> tuple[Floats, Floats]:
         """w and r of every record."""
         k, rows = len(projection), self.rows
         if projection.whitening.shape[1] != rows.size:
             raise ValueError("a projection must have a column for every entry of f")
-        both = self._room.take("projected", k + 1, self.n)
+        both = self._room.take(("projected", id(projection)), k + 1, self.n)
         place = rows.n_numbers - 1
         matrix = projection.matrix
         dense = matrix
@@ -299,7 +300,7 @@ class View:
 
         def make() -> Floats:
             w, norm = self.w(projection), self.norm(projection, "w")
-            out = self._room.take(("cut", vector, limit, bits), *w.shape)
+            out = self._room.take((id(projection), vector, limit, bits), *w.shape)
             if vector == "w":
                 return cut(w, norm, limit, bits, out)
             np.multiply(w, self.residual(projection), out=out)
@@ -321,7 +322,7 @@ class View:
                 known = paths.codes(self._part.records)
                 self._part.found[paths] = known
             kept = None if self._rows is None else self._mapped[3]
-            return known if kept is None else np.asarray(np.compress(kept, known))
+            return known if kept is None else np.compress(kept, known)
 
         return np.asarray(self.once(paths, make))
 

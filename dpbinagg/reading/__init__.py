@@ -13,4 +13,7 @@ from dpbinagg.reading.columns import convert
 from dpbinagg.reading.opening import open_source
 from dpbinagg.reading.source import ColumnType, Kind, Source
 
-__all__ = ["ColumnType", "Kind", "Records", "Source", "convert", "open_source"]
+open_table = open_source
+"""The public name."""
+
+__all__ = ["ColumnType", "Kind", "Records", "Source", "convert", "open_source", "open_table"]

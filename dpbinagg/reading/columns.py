@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -51,8 +50,8 @@ def convert(part: Any, domain: Domain, variables: Sequence[str]) -> Records:
     names, read = list(getattr(part, "column_names", part.columns)), _COLUMNS[module]
     for name in variables:
         column_at(names, name)
-    # Some objects warn when they are converted, and a warning tells of them.
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+    # A warning would tell of a record. (`warnings` itself must not be silenced on threads.)
+    with np.errstate(all="ignore"):
         return {name: read(part[name], domain[name]) for name in variables}
 
 

@@ -138,7 +138,7 @@ class TextSource(Source):
         for path, layout in zip(self._paths, self._layouts, strict=True):
             with _opened(path, self._encoding) as file:
                 file.readline()
-                for content in whole_lines(file):
+                for content in whole_lines(file, BLOCK):
                     yield Lines(content, layout)
 
 

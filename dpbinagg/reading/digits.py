@@ -19,6 +19,8 @@ Integers = NDArray[np.int64]
 
 WIDEST = 21
 """A sign, a point, and `DIGITS` digits."""
+TOO_WIDE = 255
+"""Widths are counted up to here."""
 DIGITS = 19
 """10^19 is less than 2^64."""
 EXACT = np.uint64(2**53)
@@ -64,34 +66,35 @@ def read_numbers(data: Bytes, starts: Integers, ends: Integers, decimal: str = "
 
 def _digits(
     data: Bytes, starts: Integers, ends: Integers, point: int
-) -> tuple[NDArray[np.uint64], Integers, NDArray[np.bool_]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.bool_]]:
     """Digits as a whole number, how many are after the point, and whether that is all."""
-    n, width = len(starts), ends - starts
+    n = len(starts)
+    width = np.minimum(ends - starts, TOO_WIDE).astype(np.uint8)
     mantissa = np.zeros(n, dtype=np.uint64)
-    digits = np.zeros(n, dtype=np.int64)
-    points = np.zeros(n, dtype=np.int64)
-    after = np.zeros(n, dtype=np.int64)
-    others = np.zeros(n, dtype=np.int64)
+    digits, points, after, others = np.zeros((4, n), dtype=np.uint8)
+    at = starts.copy()
     for place in range(min(int(width.max()), WIDEST)):
-        cell = data.take(starts + place, mode="clip")
+        cell = data.take(at, mode="clip")
+        at += 1
         inside = width > place
         digit = cell - ZERO
         is_digit = (digit <= 9) & inside
-        np.add(mantissa * TEN, digit, out=mantissa, where=is_digit)
-        digits += is_digit
-        after += is_digit & (points > 0)
         is_point = (cell == point) & inside
-        points += is_point
         other = inside & ~is_digit & ~is_point
         if place == 0:
             other &= (cell != PLUS) & (cell != MINUS)
+        digits += is_digit
+        points += is_point
         others += other
+        after += is_digit & (points > 0)
+        np.multiply(mantissa, TEN, out=mantissa, where=is_digit)
+        mantissa += digit * is_digit
     plain = (others == 0) & (points <= 1) & (digits > 0) & (digits <= DIGITS) & (width <= WIDEST)
-    return mantissa, np.minimum(after, DIGITS), plain
+    return mantissa, np.minimum(after, DIGITS).astype(np.uint8), plain
 
 
 def _long_quotients(
-    mantissa: NDArray[np.uint64], decimals: Integers
+    mantissa: NDArray[np.uint64], decimals: NDArray[np.uint8]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """``mantissa / 10^decimals`` and whether rounding twice was rounding once."""
     quotient = mantissa.astype(np.longdouble) / LONG_POWERS[decimals]

@@ -21,16 +21,13 @@ class FrameSource(Source):
         names = [name for name in frame.columns if isinstance(name, str)]
         self._frame = frame
         self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        once = [name for name in names if name not in self.repeated]
-        schema = {name: pandas_type(frame[name].dtype) for name in once}
-        super().__init__("memory", {name: schema.get(name, _REPEATED) for name in names})
+        dtypes = zip(frame.columns, frame.dtypes, strict=True)
+        schema = {name: pandas_type(dtype) for name, dtype in dtypes if isinstance(name, str)}
+        super().__init__("memory", schema)
 
     def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
         """The frame itself."""
         yield self._frame
-
-
-_REPEATED = pandas_type("complex128")
 
 
 class ArrowSource(Source):

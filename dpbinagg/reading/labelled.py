@@ -6,7 +6,9 @@ category, and the levels of a category by code or by label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import codecs
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +18,8 @@ from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.reading.columns import convert
 from dpbinagg.reading.frames import ROWS
+from dpbinagg.reading.readers import reading
 from dpbinagg.reading.rules import Codes
-from dpbinagg.reading.schema import reading
 from dpbinagg.reading.source import ColumnType, Source
 
 Labels = Mapping[Any, str]
@@ -72,8 +74,14 @@ class StataSource(Source):
             convert_categoricals=False,
             convert_dates=False,
         ) as reader:
-            for frame in reader:
+            while (frame := _quietly(lambda: next(reader, None))) is not None:
                 yield LabelledPart(frame, self.schema)
+
+
+def _quietly(read: Callable[[], Any]) -> Any:
+    """Read without warnings, which tell of records."""
+    with warnings.catch_warnings(action="ignore"):
+        return read()
 
 
 def _stata_schema(pd: Any, path: str) -> dict[str, ColumnType]:
@@ -100,37 +108,66 @@ class SpssSource(Source):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        schema = reading(path, "pyreadstat", lambda spss: _spss_schema(spss, path))
+        self._encoding, schema = reading(path, "pyreadstat", lambda spss: _spss_schema(spss, path))
         super().__init__("stream", schema)
 
     def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[LabelledPart]:
-        """Pieces of the columns that are needed; dates stay numbers, so that none is refused."""
+        """Pieces of the columns that are needed.
+
+        Dates stay numbers and texts stay bytes, one letter each, until they are converted one by
+        one: else a single cell that is neither would end the reading.
+        """
         import pyreadstat
 
+        names = {_letters(name, self._encoding): name for name in variables}
         start = 0
         while True:
             frame, _ = pyreadstat.read_sav(
                 self._path,
-                usecols=list(dict.fromkeys(variables)),
+                usecols=list(names),
                 apply_value_formats=False,
                 disable_datetime_conversion=True,
+                encoding=BYTES,
                 row_offset=start,
                 row_limit=SPSS_ROWS,
             )
             if len(frame):
-                yield LabelledPart(frame, self.schema)
+                yield LabelledPart(self._decoded(frame.rename(columns=names)), self.schema)
             if len(frame) < SPSS_ROWS:
                 return
             start += len(frame)
 
+    def _decoded(self, frame: Any) -> Any:
+        for name in frame.columns:
+            if self.schema[name].stored == "text":
+                texts = frame[name].unique()
+                known = {text: _text(text, self._encoding) for text in texts}
+                frame[name] = frame[name].map(known).astype(object)
+        return frame
+
 
 SPSS_ROWS = 2**20
 """Records of one piece: the file is read from its start for each of them."""
+BYTES = "ISO-8859-1"
+"""The encoding in which each byte is a letter."""
 
 
-def _spss_schema(pyreadstat: Any, path: str) -> dict[str, ColumnType]:
+def _letters(text: str, encoding: str) -> str:
+    """A text as the letters that its bytes are."""
+    return text.encode(encoding).decode(BYTES)
+
+
+def _text(letters: object, encoding: str) -> str | None:
+    """The text whose bytes are these letters; None if it is none."""
+    try:
+        return letters.encode(BYTES).decode(encoding) if isinstance(letters, str) else None
+    except UnicodeError:
+        return None
+
+
+def _spss_schema(pyreadstat: Any, path: str) -> tuple[str, dict[str, ColumnType]]:
     _, meta = pyreadstat.read_sav(path, metadataonly=True, disable_datetime_conversion=True)
-    return {
+    schema = {
         name: _column(
             "text" if meta.readstat_variable_types[name] == "string" else np.dtype("float64"),
             meta.variable_value_labels.get(name, {}),
@@ -138,3 +175,4 @@ def _spss_schema(pyreadstat: Any, path: str) -> dict[str, ColumnType]:
         )
         for name in meta.column_names
     }
+    return codecs.lookup(meta.file_encoding or "utf-8").name, schema

@@ -74,23 +74,44 @@ class Block:
         self.data: Bytes = np.frombuffer(content, dtype=np.uint8)
         starts, ends = self._lines(content)
         self.n = len(starts)
+        quoted = b'"' in content
+        self._quotes = self._counts(QUOTE) if quoted else None
+        # Blanks that separate cells are no blanks of a cell.
+        blanks = BLANKS if quoted else BLANKS.replace(chr(separator), "")
+        self._blanks = any(blank.encode() in content for blank in blanks)
         marks = np.flatnonzero(self.data == separator)
-        good = np.ones(self.n, dtype=bool)
-        self._quotes: Integers = np.empty(0, dtype=np.int64)
-        if b'"' in content:
-            self._quotes = np.flatnonzero(self.data == QUOTE)
-            marks, closed = self._outside_quotes(marks, starts, ends)
-            good &= closed
-        good &= self._clean(content, starts, ends)
-        upto = np.searchsorted(marks, ends)
-        found = upto - np.searchsorted(marks, starts)
-        good &= found == width - 1
+        marks, found, good = self._split(marks, starts, ends, width - 1)
+        for code in (NUL, RETURN):
+            if bytes([code]) in content:
+                counts = self._counts(code)
+                good &= counts[ends] == counts[starts]
         if not good.all():
             marks = marks[np.repeat(good, found)]
             starts, ends = starts[good], ends[good]
         self.readable: Integers = np.flatnonzero(good)
         self._starts, self._ends = starts, ends
         self._marks = marks.reshape(len(starts), width - 1)
+
+    def _counts(self, code: int) -> NDArray[np.int32]:
+        """How often a byte occurs before each place."""
+        counts = np.zeros(len(self.data) + 1, dtype=np.int32)
+        np.cumsum(self.data == code, dtype=np.int32, out=counts[1:])
+        return counts
+
+    def _split(
+        self, marks: Integers, starts: Integers, ends: Integers, expected: int
+    ) -> tuple[Integers, Integers, Flags]:
+        """Separators outside quotes, how many in each line, and which lines have so many."""
+        found = np.diff(np.searchsorted(marks, ends), prepend=0)
+        good = np.ones(self.n, dtype=bool)
+        if self._quotes is not None:
+            before = self._quotes[starts]
+            good = (self._quotes[ends] - before) % 2 == 0
+            inside = (self._quotes[marks] - np.repeat(before, found)) % 2 == 1
+            if inside.any():
+                marks = marks[~inside]
+                found = np.diff(np.searchsorted(marks, ends), prepend=0)
+        return marks, found, good & (found == expected)
 
     def _lines(self, content: bytes) -> tuple[Integers, Integers]:
         """Starts and ends of the lines that are not empty, newlines excluded."""
@@ -105,26 +126,6 @@ class Block:
             return starts[kept], ends[kept]
         return starts, ends
 
-    def _outside_quotes(
-        self, marks: Integers, starts: Integers, ends: Integers
-    ) -> tuple[Integers, Flags]:
-        """Separators with an even number of quotes before them in their line."""
-        before = np.searchsorted(self._quotes, starts)
-        closed = (np.searchsorted(self._quotes, ends) - before) % 2 == 0
-        line = np.searchsorted(starts, marks, side="right") - 1
-        inside = (np.searchsorted(self._quotes, marks) - before[line]) % 2 == 1
-        return marks[~inside], closed
-
-    def _clean(self, content: bytes, starts: Integers, ends: Integers) -> Flags:
-        """Which lines hold neither a NUL nor a carriage return."""
-        clean = np.ones(len(starts), dtype=bool)
-        for code in (NUL, RETURN):
-            if bytes([code]) not in content:
-                continue
-            found = np.flatnonzero(self.data == code)
-            clean &= np.searchsorted(found, ends) == np.searchsorted(found, starts)
-        return clean
-
     def cells(self, column: int) -> Cells:
         """The cells of one column."""
         marks = self._marks
@@ -132,8 +133,8 @@ class Block:
         ends = self._ends if column == marks.shape[1] else marks[:, column]
         starts, ends = self._trimmed(starts, ends)
         quoted = broken = np.empty(0, dtype=np.int64)
-        if len(self._quotes):
-            many = np.searchsorted(self._quotes, ends) - np.searchsorted(self._quotes, starts)
+        if self._quotes is not None:
+            many = self._quotes[ends] - self._quotes[starts]
             around = (many >= 2) & (ends - starts >= 2)
             around &= (self.data.take(starts, mode="clip") == QUOTE) & (
                 self.data[ends - 1] == QUOTE
@@ -145,6 +146,8 @@ class Block:
 
     def _trimmed(self, starts: Integers, ends: Integers) -> tuple[Integers, Integers]:
         """Cells without blanks at their ends."""
+        if not self._blanks:
+            return starts, ends
         for _ in range(FEW_BLANKS):
             before = _BLANK[self.data.take(starts, mode="clip")] & (ends > starts)
             starts = starts + before

@@ -46,6 +46,14 @@ def open_source(
     -------
     Source
         Which may be passed as data to `dp_ols`.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols, open_table
+    >>> from dpbinagg.datasets import codebook_path, data_path
+    >>> table = open_table(data_path("school"), separator=",", encoding="utf-8")
+    >>> table.columns[:2]
+    ('score', 'pretest')
     """
     options = {"separator": separator, "decimal": decimal, "encoding": encoding, "sheet": sheet}
     given = {key: value for key, value in options.items() if value is not None}
@@ -122,11 +130,11 @@ def _path(path: str, options: dict[str, str]) -> Source:
         if key not in allowed:
             kind = "a workbook" if key == "sheet" else "a text file such as .csv"
             raise DataError(f"{key}= is for {kind}, and data is {path!r}; leave it out")
-    if ending in PARQUET:
+    found = sorted(glob.glob(pattern, recursive=True)) if _is_pattern(pattern) else [pattern]
+    if ending in PARQUET and (found or "://" in pattern):
         from dpbinagg.reading.relations import ParquetSource
 
-        return ParquetSource(pattern)
-    found = sorted(glob.glob(pattern, recursive=True)) if _is_pattern(pattern) else [pattern]
+        return ParquetSource(pattern, [] if "://" in pattern else found)
     if not found:
         raise DataError(f"data: no file matches {pattern!r}; check the path")
     if ending in TEXT:

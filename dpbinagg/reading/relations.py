@@ -76,11 +76,26 @@ def duckdb_type(dtype: Any) -> ColumnType:
 class ParquetSource(RelationSource):
     """Parquet files. A dictionary is how they are packed, not what they say."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, files: Sequence[str]) -> None:
         relation = None
         # Raised outside the except block: the original message may quote what it read.
         with suppress(Exception):
             relation = connection().read_parquet(pattern)
         if relation is None:
             raise DataError(f"data: {pattern!r} cannot be read as Parquet; is it damaged?")
+        self._files = list(files)
         super().__init__(relation)
+
+    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+        """Batches of the columns that are needed.
+
+        DuckDB stops at a text that is not UTF-8, Arrow hands it over as it is.
+        """
+        texts = any(self.schema[name].stored == "text" for name in variables)
+        if not texts or not self._files or find_spec("pyarrow") is None:
+            yield from super().parts(domain, variables)
+            return
+        from pyarrow import dataset
+
+        files = dataset.dataset(self._files, format="parquet")
+        yield from files.scanner(columns=list(variables), batch_size=ROWS).to_batches()

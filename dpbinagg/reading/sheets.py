@@ -8,7 +8,7 @@ from typing import Any
 
 from dpbinagg.errors import DataError
 from dpbinagg.public.domain import Domain
-from dpbinagg.reading.schema import reading
+from dpbinagg.reading.readers import reading
 from dpbinagg.reading.source import ColumnType, Source
 
 

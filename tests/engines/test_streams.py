@@ -49,10 +49,10 @@ def test_a_column_that_is_missing(people: pd.DataFrame) -> None:
 
 
 def test_a_column_of_another_type(people: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match="'hours' must be numeric, but its dtype is String"):
-        engine_for(arrow(people.assign(hours="forty")))
+    with pytest.raises(DataError, match="'hours' must be numeric, but its dtype is timestamp"):
+        engine_for(arrow(people.assign(hours=pd.Timestamp("2020-01-01"))))
     with pytest.raises(DataError, match="none of its declared levels can occur"):
-        engine_for(arrow(people), region=[1, 2])
+        engine_for(arrow(people), grade=["low", "high"])
 
 
 @pytest.mark.parametrize("make", [arrow, polars_lazy, duckdb_relation])
@@ -71,13 +71,13 @@ def test_a_reader_can_be_read_once_only(people: pd.DataFrame) -> None:
 
 def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     for path, reason in (
-        (tmp_path / "none.parquet", "there is no file"),
+        (tmp_path / "none.parquet", "does not exist"),
         (tmp_path, "holds no Parquet or CSV file"),
     ):
         with pytest.raises(DataError, match=reason):
             dp_ols("y ~ x", path, mu=1)
     (tmp_path / "table.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match="cannot tell the format"):
+    with pytest.raises(DataError, match=r"cannot be read as a \.xlsx file"):
         dp_ols("y ~ x", tmp_path / "table.xlsx", mu=1)
 
 
@@ -123,7 +123,7 @@ def test_splines_and_numpy_functions_are_the_same_everywhere(people: pd.DataFram
 @pytest.mark.parametrize("missing", ["drop", "raise"])
 def test_a_whole_number_that_no_double_equals(missing: str) -> None:
     """Arrow refuses to convert it: an error that a single record would cause."""
-    domain = Domain({"x": (0, 9), "h": [1, 2], "y": (0, 9)})
+    domain = Domain({"x": (0, 9), "h": {"levels": [1, 2]}, "y": (0, 9)})
     design = build_design("y ~ x + C(h)", domain)
     plain = {"x": [1, 2, 9], "h": [1, 2, 1], "y": [3, 4, 9]}
     large = {**plain, "x": [1, 2, 2**53 + 1], "y": [3, 4, 2**63 - 1]}

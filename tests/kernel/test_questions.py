@@ -333,3 +333,14 @@ def test_a_projection_of_another_length_is_refused() -> None:
     question = Question("q", alone(maps.Unit("w", 1.0)), other)
     with pytest.raises(ValueError, match="a column for every entry"):
         sums_of(question, table())
+
+
+def test_questions_of_one_pass_do_not_disturb_each_other() -> None:
+    """Not even with the same maps over different projections, asked in turns."""
+    names = ("unit of w r", "outer of w", "clipped scores", "unit of w", "norm of w r")
+    several = [questions(seed)[name] for name in names for seed in (0, 1, 0)]
+    several += [ALL["bins"], ALL["deviations"], ALL["structured moments"], ALL["moments"]]
+    parts = [Part(complete(table(300)))]
+    together = Sum(tuple(several), ROWS).run(parts)
+    alone_ = [one for question in several for one in sums_of(question, table(300))]
+    assert_same(together, alone_)

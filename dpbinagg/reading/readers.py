@@ -1,4 +1,4 @@
-"""What a schema says to people: refusals with their remedy, and a codebook to fill in."""
+"""Readers of other packages, called so that their errors tell nothing."""
 
 from __future__ import annotations
 
