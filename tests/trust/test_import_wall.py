@@ -114,6 +114,14 @@ def test_curator_and_analyst_never_import_each_other(side: str) -> None:
             assert not [name for name, _ in imports(path) if part_of(name) == other]
 
 
+@pytest.mark.parametrize("part", ["audit", "baselines"])
+def test_nothing_imports_what_stands_beside_the_core(part: str) -> None:
+    """Not even when it is called; `dpbinagg.audit` itself is imported when it is asked for."""
+    for path in MODULES:
+        if part_of(module_name(path)) not in (part, "__init__"):
+            assert not [name for name, _ in imports(path) if part_of(name) == part]
+
+
 def test_only_the_curator_reads_tables() -> None:
     """The parts below the pipeline that see a private table are the curator's."""
     opened = [

@@ -114,7 +114,9 @@ def synthesize(
             frame.insert(0, COPY, number + 1)
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True) if copies > 1 else frames[0]
-    table.attrs = {"kind": kind} if kind == "binagg" else {"kind": kind, "formula": maker.formula}
+    table.attrs["kind"] = kind
+    if kind != "binagg":
+        table.attrs["formula"] = formula_for(table, release.design, model)
     return table
 
 
@@ -130,7 +132,6 @@ class _Maker:
         self.size = noisy if size is None else _whole("size", size, least)
         self.given_size = size
         self.spreader = Spreader.of(release)
-        self.formula = model.formula
         self.released_params = self._released_params()
 
     def make(
@@ -269,9 +270,7 @@ class _Maker:
                 if variable.integer:
                     values = np.rint(values).astype(np.int64)
             return name, values
-        name = transformed_name(design)
-        self.formula = f"{name} ~ {self.model.formula.split('~', 1)[1].strip()}"
-        return name, response
+        return transformed_name(design), response
 
 
 def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) -> bool:
@@ -288,6 +287,18 @@ def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) 
         return False
     size = float(np.abs(response).max())
     return bool(np.allclose(again, response, rtol=1e-12, atol=1e-12 * size))
+
+
+def formula_for(table: pd.DataFrame, released: Design, model: Design) -> str:
+    """The formula of a model, for a synthetic table of a release.
+
+    As it was written, unless the table holds the transformed response, since the
+    transform could not be undone.
+    """
+    name = transformed_name(released)
+    if name not in table.columns:
+        return model.formula
+    return f"{name} ~ {model.formula.split('~', 1)[1].strip()}"
 
 
 def transformed_name(design: Design) -> str:
