@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
+from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
 from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.engines import open_data
 from dpbinagg.curator.engines.tables import open_table
@@ -13,8 +14,6 @@ from dpbinagg.errors import DomainError, IncompleteError
 from dpbinagg.formula import build_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
-    COV_TYPES,
-    ESTIMATORS,
     Settings,
     check_constants,
     check_ledger,
@@ -104,7 +103,7 @@ def dp_ols(
     >>> bool(0.05 < res.params["educ"] < 0.11)
     True
     """
-    one_of("estimator", estimator, ESTIMATORS)
+    one_of("estimator", estimator, OFFERED)
     one_of("cov_type", cov_type, COV_TYPES)
     release = dp_release(
         formula,

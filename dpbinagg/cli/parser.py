@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from dpbinagg import __version__
+from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -186,12 +187,12 @@ def _bounds(parser: argparse.ArgumentParser) -> None:
 def _estimation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--estimator",
-        choices=("refined", "combined", "corrected", "naive", "paper"),
+        choices=OFFERED,
         help="the best that was released by default",
     )
     parser.add_argument(
         "--cov-type",
-        choices=("sandwich", "model"),
+        choices=COV_TYPES,
         help="covariance of the estimates from bins; sandwich by default",
     )
 

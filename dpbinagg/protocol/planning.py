@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpbinagg.analyst.estimators import FALLBACK
 from dpbinagg.analyst.fit import Estimates
 from dpbinagg.api import dp_release
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
@@ -152,7 +153,7 @@ def plan(
                 **options,
             )
         found = Estimates(release)
-        best = next(found[name] for name in ("refined", "combined", "corrected") if name in found)
+        best = next(found[name] for name in FALLBACK if name in found)
         private.append(best.bse / stretch)
         bread = np.linalg.pinv(columns.T @ columns)
         ordinary.append(error * np.sqrt(np.diag(bread)) / stretch)

@@ -10,14 +10,13 @@ from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
 from dpbinagg.accounting.budget import Budget
 from dpbinagg.accounting.ledger import Ledger
+from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, FormulaError
 from dpbinagg.formula import Design
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
 
-ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
-COV_TYPES = ("sandwich", "model")
 PARTITIONS = ("privtree", "grid")
 CALIBRATIONS = ("joint", "paper")
 MISSING = ("drop", "raise")
@@ -81,7 +80,7 @@ class Settings:
         one_of("calibration", calibration, CALIBRATIONS)
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
-        one_of("estimator", estimator, ESTIMATORS)
+        one_of("estimator", estimator, OFFERED)
         if budget is None:
             budget = default_budget(estimator, calibration)
         if not isinstance(budget, Budget):
