@@ -13,6 +13,7 @@ import pandas as pd
 
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import CODEBOOK_COLUMNS, Categorical, Domain, Numeric
+from dpbinagg.public.rows import rows_of
 from dpbinagg.release.dialects import Untranslatable, r_dialect, stata_dialect, strip, word_columns
 from dpbinagg.release.release import Release
 from dpbinagg.release.tables import to_csv
@@ -236,13 +237,8 @@ def _design_columns(release: Release, table: pd.DataFrame, formula: str) -> byte
     import patsy
 
     response = np.asarray(patsy.dmatrix("0 + " + formula.split("~")[0], table))[:, -1]
-    records = {
-        name: table[name].cat.codes.to_numpy()
-        if isinstance(table[name].dtype, pd.CategoricalDtype)
-        else table[name].to_numpy()
-        for name in release.design.variables
-    }
-    columns = release.design.columns(records)
+    rows = rows_of(table, release.domain, release.design.variables)
+    columns = release.design.columns(rows)
     frame = pd.DataFrame({"dp_y": response})
     for j, name in _numbered(release.design):
         frame[name] = columns[:, j]

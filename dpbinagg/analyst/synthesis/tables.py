@@ -22,7 +22,6 @@ from dpbinagg.analyst.fit import total
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
-from dpbinagg.analyst.synthesis.carriers import Rows, public_rows
 from dpbinagg.analyst.synthesis.copies import draw_params
 from dpbinagg.analyst.synthesis.response import (
     beyond,
@@ -37,7 +36,8 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import linear_map
-from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.public.domain import Numeric
+from dpbinagg.public.rows import Rows, column_of, spread_rows
 from dpbinagg.release.release import Release
 
 KINDS = ("calibrated", "predictive", "bounded", "binagg")
@@ -215,7 +215,7 @@ class _Maker:
         """Rows spread over the domain wherever the design is defined."""
         domain = self.release.domain.subset(self.release.design.variables)
         for factor in (1, 10, 100, 1000):
-            rows = public_rows(domain, factor * n, rng)
+            rows = spread_rows(domain, factor * n, rng)
             defined = np.isfinite(self.release.design.columns(rows)).all(axis=1)
             if defined.sum() >= n:
                 break
@@ -255,7 +255,7 @@ class _Maker:
         columns: dict[str, Any] = {name: values}
         for variable, data in rows.items():
             if variable not in columns:
-                columns[variable] = _typed(data, self.release.domain[variable])
+                columns[variable] = column_of(data, self.release.domain[variable])
         return pd.DataFrame(columns)
 
     def _raw_response(self, rows: Rows, response: Array) -> tuple[str, Any]:
@@ -312,16 +312,6 @@ def transformed_name(design: Design) -> str:
 def _plain_response(design: Design) -> str | None:
     names = design.response_variables
     return names[0] if len(names) == 1 and design.response_name == names[0] else None
-
-
-def _typed(data: NDArray[np.generic], variable: Numeric | Categorical) -> Any:
-    """Raw values in their declared type."""
-    if isinstance(variable, Numeric):
-        return data.astype(np.int64) if variable.integer else data
-    if variable.levels == (False, True):
-        return data.astype(bool)
-    codes = data.astype(np.int64)
-    return pd.Categorical.from_codes(codes, categories=pd.Index(variable.levels))
 
 
 def _volumes(release: Release) -> Array:
