@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from dpbinagg.inputs import CovType, EstimatorName
+
 _BINS = "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)"
 _MOMENTS = "second moments (Budget.moments)"
 
@@ -15,12 +19,12 @@ NEEDS: dict[str, str] = {
 }
 """Every estimator, in the order in which they build on each other, and what it needs."""
 
-OFFERED = tuple(name for name in reversed(NEEDS) if name != "moments")
+OFFERED: tuple[str, ...] = get_args(EstimatorName)
 """What a caller may ask for, the best first; "moments" is a part of "combined"."""
 
 FALLBACK = tuple(name for name in reversed(NEEDS) if name != "paper")
 """What is shown where the one asked for was not released, the best first; "paper" is there for
 replication alone."""
 
-COV_TYPES = ("sandwich", "model")
+COV_TYPES: tuple[str, ...] = get_args(CovType)
 """Covariances of the estimate from bins."""

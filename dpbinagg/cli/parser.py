@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 from dpbinagg import __version__
 from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
+from dpbinagg.inputs import SyntheticKind
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -18,7 +19,7 @@ honest standard errors, synthetic records) may be published: it tells almost not
 any one person. How much "almost nothing" is, is a number that you choose, mu.
 """
 
-KINDS = ("calibrated", "predictive", "bounded", "binagg")
+KINDS = get_args(SyntheticKind)
 
 START = """\
 start here:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
-from dpbinagg.accounting.budget import Budget
+from dpbinagg.accounting.budget import Budget, Neighbours
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, FormulaError
 from dpbinagg.formula import Design
+from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
 
-PARTITIONS = ("privtree", "grid")
-CALIBRATIONS = ("joint", "paper")
-MISSING = ("drop", "raise")
-NEIGHBOURS = ("add-remove", "replace")
+PARTITIONS = get_args(PartitionKind)
+CALIBRATIONS = get_args(Calibration)
+MISSING = get_args(Missing)
+NEIGHBOURS = get_args(Neighbours)
 LARGEST = 1e150
 """Bounds beyond this, or closer to each other than its inverse, leave no room for arithmetic."""
 

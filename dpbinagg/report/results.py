@@ -26,6 +26,8 @@ from dpbinagg.report.unavailable import no_estimate
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpbinagg.inputs import Seed, SyntheticKind
+
 PASSED_OVER = ("dpbinagg.", "statsmodels.")
 """Modules whose lines a warning does not point to."""
 
@@ -213,9 +215,9 @@ class DPResults(ReleaseResults):
         self,
         size: int | None = None,
         copies: int = 1,
-        kind: str = "calibrated",
+        kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 

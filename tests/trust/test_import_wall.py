@@ -17,7 +17,7 @@ import dpbinagg
 ROOT = Path(dpbinagg.__file__).parent
 
 LAYERS = (
-    ("errors",),
+    ("errors", "inputs"),
     ("accounting", "gdp", "public", "formula"),
     ("release",),
     ("curator", "analyst"),

@@ -12,7 +12,7 @@ follow the published law given the release, and their bin sums are the released 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -36,11 +36,12 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import linear_map
+from dpbinagg.inputs import SyntheticKind
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.rows import Rows, column_of, spread_rows
 from dpbinagg.release.release import Release
 
-KINDS = ("calibrated", "predictive", "bounded", "binagg")
+KINDS = get_args(SyntheticKind)
 STANDS_OUT = 1.0
 """A bin is kept if its noisy count exceeds this many standard deviations of its noise."""
 

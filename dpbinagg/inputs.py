@@ -1,0 +1,33 @@
+"""What callers may pass, named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from narwhals.stable.v2.typing import IntoFrame
+
+    from dpbinagg.public.domain import Domain
+    from dpbinagg.public.partition import Partition
+
+Data: TypeAlias = "IntoFrame | str | PathLike[str]"
+"""A pandas, Polars, PyArrow, DuckDB, Dask or Spark table, or a path."""
+
+Bounds: TypeAlias = "Domain | Mapping[str, object] | None"
+"""Public bounds and levels: ``{"educ": (0, 20), "region": ["N", "S"], "age": range(16, 91)}``."""
+
+Seed: TypeAlias = "np.random.Generator | int | None"
+"""Where random numbers come from; None is the operating system."""
+
+PartitionKind = Literal["privtree", "grid"]
+PartitionChoice: TypeAlias = "Partition | PartitionKind"
+Calibration = Literal["joint", "paper"]
+EstimatorName = Literal["refined", "combined", "corrected", "naive", "paper"]
+"""What a caller may ask for, the best first."""
+CovType = Literal["sandwich", "model"]
+"""Covariances of the estimate from bins."""
+Missing = Literal["drop", "raise"]
+SyntheticKind = Literal["calibrated", "predictive", "bounded", "binagg"]
