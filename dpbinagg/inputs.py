@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     from dpbinagg.public.domain import Domain
     from dpbinagg.public.partition import Partition
+    from dpbinagg.reading import Source
 
-Data: TypeAlias = "IntoFrame | str | PathLike[str]"
-"""A pandas, Polars, PyArrow, DuckDB, Dask or Spark table, or a path."""
+Data: TypeAlias = "IntoFrame | Source | str | PathLike[str]"
+"""A pandas, Polars, PyArrow, DuckDB, Dask or Spark table, a path, or what `open_source` gave."""
 
 Bounds: TypeAlias = "Domain | Mapping[str, object] | None"
 """Public bounds and levels: ``{"educ": (0, 20), "region": ["N", "S"], "age": range(16, 91)}``."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpbinagg.accounting import gdp
+from dpbinagg.accounting.budget import RELATIONS
+
+EXACT_BIT = (
+    "That no record lacked a value was asked for (missing='raise') and is told by the release "
+    "itself: one exact fact about the records, which the guarantee does not cover."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,16 @@ class Privacy:
     claimed_mu : float
         What the caller asked for; `mu` exceeds it only where the published
         calibration was chosen.
+    missing : str
+        The public rule for incomplete records, "drop" or "raise". Under "raise" there is a
+        release only if every record is complete. That bit is exact: no finite mu covers it.
     """
 
     mechanisms: tuple[Mechanism, ...]
     neighbours: str
     secure: bool
     claimed_mu: float
+    missing: str = "drop"
 
     @property
     def mu(self) -> float:
@@ -81,11 +91,7 @@ class Privacy:
     @property
     def statement(self) -> str:
         """One paragraph for a methods section."""
-        relation = (
-            "adding or removing one record"
-            if self.neighbours == "add-remove"
-            else "replacing one record by another"
-        )
+        relation = RELATIONS[self.neighbours]
         parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.components)
         text = (
             f"The released statistics satisfy {self.mu:.4g}-Gaussian differential privacy with "
@@ -94,6 +100,8 @@ class Privacy:
             "Coefficients, standard errors and synthetic data are computed from the released "
             "statistics alone."
         )
+        if self.missing == "raise":
+            text += f" {EXACT_BIT}"
         if not self.secure:
             text += (
                 " The noise came from a seeded generator: these numbers are not for publication."
@@ -103,4 +111,6 @@ class Privacy:
     def __str__(self) -> str:
         lines = [f"{self.mu:.6g}-GDP ({self.neighbours} neighbours)"]
         lines += [f"  {m.name:<28} mu = {m.mu:.6g}" for m in self.components]
+        if self.missing == "raise":
+            lines.append("  besides, exactly: every record was complete (missing='raise')")
         return "\n".join(lines)

@@ -45,14 +45,16 @@ how much privacy (--mu, or --epsilon and --delta; one of them is needed): mu = 0
 1 usual, 2 lenient. Somebody who knows everything about everybody else, and tosses a coin about
 you, is right 50% of the time; with the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84%.
 
-bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels (type is numeric,
-integer, categorical or boolean; levels are separated by |); "dpbinagg codebook" writes one to
-fill in. Take bounds from the questionnaire, the law or common sense, never from the records.
-Bounds that are not given are found privately, from the same budget; levels of categories must
-be declared.
+bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels,labels,missing
+(type is numeric, integer, categorical or boolean; levels, labels and codes of missing answers are
+separated by |); "dpbinagg codebook" writes one to fill in. Take bounds from the questionnaire,
+the law or common sense, never from the records. Bounds that are not given are found privately,
+from the same budget; levels of categories must be declared.
 
-tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
-A folder of Parquet files or a pattern such as "part-*.parquet" is streamed, whatever its size.
+tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel), a folder of Parquet or CSV
+files, or a pattern such as "part-*.csv"; read in pieces, whatever their size. A record is a line
+of a text file; a cell that cannot be read as what was declared is missing. Value labels name
+codes: declare levels by code or by label.
 
 A fit spends privacy each time it runs. Keep a ledger (--ledger) to add it up. Refits and
 synthetic data from the folder are free: see dpbinagg refit, dpbinagg synth.
@@ -93,6 +95,10 @@ examples:
 
 Spending composes as the root of the sum of squares: four fits with mu = 1 make mu = 2. A fit
 that would exceed the total is refused before it looks at the records.
+
+A total holds against adding or removing one record, or with --create --neighbours replace against
+replacing one. A fit in the other relation is converted: replacing is removing and adding, so the
+same fit has twice the mu against it.
 """
 
 PLAN = """\
@@ -108,10 +114,12 @@ dpbinagg fit --help for what a codebook is.
 
 CODEBOOK = """\
 examples:
-  dpbinagg codebook survey.csv --out codebook.csv      then fill in bounds and levels
-  dpbinagg codebook survey.dta                         value labels become levels
+  dpbinagg codebook survey.csv --out codebook.csv      then fill in types, bounds and levels
+  dpbinagg codebook survey.dta                         with the value labels of the file
+  dpbinagg codebook folder/                            of Parquet or CSV files
 
-Only names, types and value labels are read, never a record: what a codebook says is public.
+Only names, types and value labels are read, never a record: what a codebook says is public. A
+type that the file does not tell is left empty, for you to fill in.
 """
 
 DEMO = """\
@@ -206,6 +214,14 @@ def _output(parser: argparse.ArgumentParser, compare: bool = True) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
+def _table(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how the table is written")
+    group.add_argument("--separator", help="of a text file; by default that of its header line")
+    group.add_argument("--decimal", choices=(".", ","), help="decimal mark of a text file")
+    group.add_argument("--encoding", help="of a text file, such as latin-1; UTF-8 by default")
+    group.add_argument("--sheet", help="sheet of an Excel file; the first by default")
+
+
 def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit a private regression and save what is public", FIT)
     parser.add_argument("formula", help='as in R and statsmodels: "wage ~ educ + C(region)"')
@@ -246,7 +262,7 @@ def _fit(commands: Any) -> None:
         default="drop",
         help="incomplete records: leave out (default), or stop",
     )
-    parser.add_argument("--sheet", help="sheet of an Excel file; the first by default")
+    _table(parser)
     group = parser.add_argument_group("results")
     group.add_argument("--out", metavar="FOLDER", help="release, synthetic data and report go here")
     group.add_argument(
@@ -288,6 +304,11 @@ def _ledger(commands: Any) -> None:
     parser.add_argument("--create", action="store_true", help="make a new ledger")
     parser.add_argument("--mu", type=float, help="total of the new ledger")
     parser.add_argument("--name", help="name of the data set; the file's name by default")
+    parser.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace"),
+        help="what the total of a new ledger holds against; add-remove by default",
+    )
     _output(parser, compare=False)
 
 
@@ -312,6 +333,7 @@ def _plan(commands: Any) -> None:
 def _codebook(commands: Any) -> None:
     parser = _command(commands, "codebook", "a codebook to fill in, from the schema", CODEBOOK)
     parser.add_argument("data", help="the table; only its schema is read")
+    _table(parser)
     parser.add_argument("--out", metavar="CSV", help="where to write; printed by default")
     _output(parser, compare=False)
 

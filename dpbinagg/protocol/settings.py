@@ -58,7 +58,7 @@ class Settings:
     partition: str | Partition
     calibration: str
     missing: str
-    neighbours: str
+    neighbours: Neighbours
 
     @classmethod
     def from_arguments(

@@ -80,7 +80,7 @@ def test_pickle_rebuilds_the_design():
 def test_levels_true_and_one_are_not_confused_by_the_cache():
     names = [
         build_design("y ~ x", Domain({"y": (0, 1), "x": levels})).column_names[1]
-        for levels in ([False, True], [0, 1], ["False", "True"])
+        for levels in ([False, True], {"levels": [0, 1]}, ["False", "True"])
     ]
     assert names == ["x[T.True]", "x[T.1]", "x[T.True]"]
 

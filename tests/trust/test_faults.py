@@ -21,6 +21,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -361,13 +362,13 @@ def test_failure_before_the_release_costs_nothing(tmp_path: Path) -> None:
 def test_failure_after_the_first_number_stays_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpbinagg.curator.curator import Curator
+    from dpbinagg.kernel.curator import Curator
 
     def broken(*_: Any) -> Any:
         raise MemoryError
 
     ledger = Ledger(tmp_path / "a.db", mu=3.0)
-    monkeypatch.setattr(Curator, "moments", broken)
+    monkeypatch.setattr(Curator, "_privatise", broken)
     with pytest.raises(MemoryError):
         release(1.0, ledger)
     assert ledger.spent == 1.0
@@ -389,8 +390,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "a.db", mu=total)
     end = time.monotonic() + SECONDS
 
-    def work(report: Report) -> None:
-        draw = random.Random(os.getpid())
+    def work(report: Report, seed: int) -> None:
+        draw = random.Random(seed)
         while time.monotonic() < end:
             mu = draw.uniform(0.01, 0.5)
             try:
@@ -403,7 +404,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
             ledger.settle(number, "failed before release" if refund else "released")
             report((number, mu, refund))
 
-    results = [child.finish() for child in [Child(work) for _ in range(8)]]
+    children = [Child(partial(work, seed=seed)) for seed in range(8)]
+    results = [child.finish() for child in children]
     assert [status for status, _ in results] == [0] * 8
     told = {number: (mu, refund) for _, said in results for number, mu, refund in said}
     entries = ledger.entries()
@@ -427,9 +429,9 @@ def test_too_little_memory_does_not_tell_the_number_of_records(
         np.empty((len(frame), 2**40))
         raise AssertionError
 
-    for name in ("total", "moment_sums", "from_frame"):
+    for name in ("engines.memory.complete", "kernel.view.Rows.put_factors", "kernel.maps.cut"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dpbinagg.curator.engines.memory.MemoryEngine.{name}", short)
+            patch.setattr(f"dpbinagg.{name}", short)
             with pytest.raises(MemoryError, match="too little memory") as caught:
                 dp_release("y ~ x", frame, mu=1, bounds={"x": (0, 1), "y": (0, 1)}, rng=1)
         assert "12347" not in repr(caught.value)

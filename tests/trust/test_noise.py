@@ -24,26 +24,30 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
-from dpbinagg.curator import blocks, noise
-from dpbinagg.curator.noise import Noise, SecureNoise, SeededNoise, noise_source
-from dpbinagg.curator.privatise import (
-    GRID_BITS,
+from dpbinagg.errors import BudgetError
+from dpbinagg.kernel import errands, noise
+from dpbinagg.kernel.mechanism import (
     MARGIN,
     NOISE_BITS,
     gaussian_mechanism,
     in_noise_units,
 )
-from dpbinagg.errors import BudgetError
+from dpbinagg.kernel.noise import Noise, SecureNoise, SeededNoise, noise_source
 
 SCALE = 2.0**40
+GRID_BITS = 40
 DRAWS = {"gaussian": 4_000, "laplace": 8_000}
-TOLERANCE = 0.12
+TOLERANCE = 0.15
+"""Six standard deviations of a mean square of that many draws: 1 in 100 million by chance."""
+BY_CHANCE = 1e-9
+"""The secure source has no seed: right draws must pass but for one run in 100 million."""
 Law = Callable[[int, float], NDArray[np.int64]]
 
 
@@ -58,9 +62,9 @@ def variance_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
 
 
 def shape_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
-    """Kolmogorov's test of the law at `scale`, at a level of 1 in 100,000."""
+    """Kolmogorov's test of the law at `scale`, at the level `BY_CHANCE`."""
     name = "norm" if law == "gaussian" else "laplace"
-    return bool(stats.kstest(drawn / scale, name).pvalue > 1e-5)
+    return bool(stats.kstest(drawn / scale, name).pvalue > BY_CHANCE)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
@@ -70,7 +74,7 @@ def test_scale_and_law(source: str, law: str) -> None:
     assert drawn.dtype == np.int64
     assert variance_fits(drawn, SCALE, law)
     assert shape_fits(drawn, SCALE, law)
-    assert abs(drawn.mean()) < 5 * drawn.std() / math.sqrt(len(drawn))
+    assert abs(drawn.mean()) < 6.5 * drawn.std() / math.sqrt(len(drawn))
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
@@ -93,7 +97,7 @@ def released(mu: float, count: int = 4_000) -> NDArray[np.float64]:
 def test_mechanism_has_the_scale_it_promises(mu: float) -> None:
     noise = released(mu) * mu
     assert abs(float(np.mean(noise**2)) - 1.0) < TOLERANCE
-    assert stats.kstest(noise, "norm").pvalue > 1e-5
+    assert stats.kstest(noise, "norm").pvalue > BY_CHANCE
 
 
 @pytest.mark.parametrize("wrong", [0.7, 1.3])
@@ -108,7 +112,7 @@ def test_margin_covers_the_discrete_law() -> None:
     assert MARGIN - 1.0 > 2.0 ** (-2 * NOISE_BITS) / 24.0
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(
     sums=st.lists(st.integers(-(2**75), 2**75), min_size=4, max_size=4),
     direction=st.lists(st.integers(-100, 100), min_size=4, max_size=4),
@@ -129,7 +133,7 @@ def test_neighbours_are_no_farther_apart_than_mu_says(
 
 def test_without_the_margin_neighbours_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same comparison catches a mechanism that forgets that sums are cut."""
-    monkeypatch.setattr("dpbinagg.curator.privatise.MARGIN", 1.0)
+    monkeypatch.setattr("dpbinagg.kernel.mechanism.MARGIN", 1.0)
     mu, far = 2.0**-17, 0
     for start in range(20):
         one = np.full(9, start, dtype=object)
@@ -251,7 +255,7 @@ def test_threads_never_repeat() -> None:
 
 def test_many_values_at_once_never_repeat() -> None:
     """Values are drawn by several threads; each has randomness of its own."""
-    drawn = SecureNoise().gaussian(5_000, SCALE)
+    drawn = SecureNoise().gaussian(5_000, 2.0**55)  # two are equal by chance once in 10^10
     assert len(set(drawn.tolist())) == 5_000
 
 
@@ -342,7 +346,7 @@ def test_the_stock_is_bounded() -> None:
 def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     monkeypatch.setattr(noise, "_sample", lambda kind, size: drawn.append(size))
-    monkeypatch.setattr(noise, "begin", blocks.Errand)
+    monkeypatch.setattr(noise, "begin", errands.Errand)
     source = SecureNoise()
     waiting = [errand for _, errand in source._stocks["gaussian", noise.MAX_SCALE]._begun]
     assert waiting
