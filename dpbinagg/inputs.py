@@ -7,15 +7,27 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import duckdb
     import numpy as np
-    from narwhals.stable.v2.typing import IntoFrame
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyspark.sql as spark
 
     from dpbinagg.public.domain import Domain
     from dpbinagg.public.partition import Partition
     from dpbinagg.reading import Source
 
-Data: TypeAlias = "IntoFrame | Source | str | PathLike[str]"
-"""A pandas, Polars, PyArrow, DuckDB, Dask or Spark table, a path, or what `open_source` gave."""
+Table: TypeAlias = (
+    "pd.DataFrame | pl.DataFrame | pl.LazyFrame | pa.Table | pa.RecordBatch | ds.Dataset | "
+    "duckdb.DuckDBPyRelation | dd.DataFrame | spark.DataFrame"
+)
+"""A table of one of these packages, of which only pandas and DuckDB need be installed."""
+
+Data: TypeAlias = "Table | Source | str | PathLike[str]"
+"""A table, a path, or what `open_source` gave."""
 
 Bounds: TypeAlias = "Domain | Mapping[str, object] | None"
 """Public bounds and levels: ``{"educ": (0, 20), "region": ["N", "S"], "age": range(16, 91)}``."""
