@@ -18,7 +18,7 @@ from dpbinagg.public.codebook import (
 from dpbinagg.public.variables import Categorical, Numeric, Variable
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["CODEBOOK_COLUMNS", "Categorical", "Domain", "Numeric", "Variable"]
 
@@ -225,15 +225,16 @@ class Domain(Mapping[str, Variable]):
         return cls(read_codebook(path))
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame) -> Domain:
-        """Take what the dtypes of a frame declare: categories and booleans.
+    def from_frame(cls, frame: Any) -> Domain:
+        """Say that what the dtypes of a frame list is public: categories and booleans.
 
-        Only the schema is read, never a value, so a frame of private records
-        may be passed. Numeric columns are left undeclared.
+        Only the schema is read, never a value. But categories may have been learnt from the
+        records (``astype("category")`` does): whoever calls this says that they were not.
+        Numeric columns are left undeclared.
 
         Parameters
         ----------
-        frame : DataFrame
+        frame : pandas.DataFrame, or Polars frame with Enum columns
 
         Returns
         -------
@@ -247,20 +248,37 @@ class Domain(Mapping[str, Variable]):
         """
         import pandas as pd
 
-        if not isinstance(frame, pd.DataFrame):
-            raise DomainError(f"frame must be a pandas DataFrame, got {type(frame).__name__}")
-        spec: dict[str, object] = {}
-        for name, dtype in frame.dtypes.items():
-            if isinstance(dtype, pd.CategoricalDtype):
-                spec[str(name)] = dtype
-            elif pd.api.types.is_bool_dtype(dtype):
-                spec[str(name)] = [False, True]
-        return cls(spec)
+        if isinstance(frame, pd.DataFrame):
+            dtypes = {str(name): dtype for name, dtype in frame.dtypes.items()}
+        elif hasattr(frame, "collect_schema"):
+            dtypes = dict(frame.collect_schema())
+        else:
+            raise DomainError(f"frame must be a pandas or Polars frame, got {type(frame).__name__}")
+        return cls(
+            {
+                name: levels
+                for name, dtype in dtypes.items()
+                if (levels := _levels_of_dtype(dtype)) is not None
+            }
+        )
 
     def to_csv(self, path: str | Path) -> None:
         """Write the domain as a codebook that `from_csv` reads."""
         rows = [row_of_variable(name, variable) for name, variable in self._variables.items()]
         Path(path).write_text(codebook_text(rows), encoding="utf-8", newline="")
+
+
+def _levels_of_dtype(dtype: Any) -> Categorical | None:
+    """The levels that a dtype lists, if it lists any."""
+    import pandas as pd
+
+    # The second is how Polars calls it.
+    if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "Boolean":
+        return Categorical((False, True))
+    categories = getattr(dtype, "categories", None)
+    if categories is None or "Categorical" in str(dtype):
+        return None
+    return Categorical(tuple(_plain(level) for level in categories))
 
 
 def _spelled(variable: Variable) -> str:
