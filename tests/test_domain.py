@@ -1,5 +1,6 @@
 """Domains are validated when they are made."""
 
+import json
 import math
 
 import numpy as np
@@ -223,3 +224,43 @@ def test_descriptions_that_cannot_be(spec, said):
 def test_levels_that_a_codebook_cannot_hold(tmp_path, levels):
     with pytest.raises(DomainError, match="separates levels by"):
         Domain({"v": levels}).to_csv(tmp_path / "codebook.csv")
+
+
+def test_what_is_described_survives_csv_on_the_web(tmp_path):
+    path = tmp_path / "codebook.json"
+    described().to_csvw(path, "survey.csv")
+    assert said(Domain.from_csv(path)) == said(described())
+    plain = json.loads(path.read_text())
+    assert plain["@context"] == "http://www.w3.org/ns/csvw"
+    age = plain["tableSchema"]["columns"][0]
+    assert age["datatype"] == {"base": "integer", "minimum": 18.0, "maximum": 90.0}
+    assert age["null"] == ["", "-9", "99", "refused"]
+
+
+def test_metadata_of_others(tmp_path):
+    path = tmp_path / "metadata.json"
+    columns = [{"name": "x", "datatype": "number"}, {"titles": ["n"], "datatype": "long"}]
+    path.write_text(json.dumps({"tableSchema": {"columns": columns}}))
+    found = Domain.from_csv(path)
+    assert found["x"] == Numeric()
+    assert found["n"].integer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"tableSchema": {"columns": [{}]}}',
+        '{"tableSchema": {"columns": [{"name": "x", "datatype": "date"}]}}',
+        '{"tableSchema": {"columns": [{"name": "x"}]}}',
+        '{"tableSchema": {"columns": [{"name":"x","datatype": {"base":"int","minimum":"a"}}]}}',
+        '{"tableSchema": {"columns": [{"name": "x", "datatype": "number"}, {"name": "x"}]}}',
+    ],
+)
+def test_malformed_metadata(tmp_path, content):
+    path = tmp_path / "metadata.json"
+    path.write_text(content)
+    with pytest.raises(DomainError, match="codebook"):
+        Domain.from_csv(path)

@@ -15,6 +15,7 @@ from dpbinagg.public.codebook import (
     read_codebook,
     row_of_variable,
 )
+from dpbinagg.public.csvw import csvw_text, read_csvw
 from dpbinagg.public.variables import Categorical, Numeric, Variable
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class Domain(Mapping[str, Variable]):
         categorical, boolean), lower, upper, levels, labels (one for each level),
         missing (codes that stand for no answer), unit and description. Lists are
         separated by ``|``. All but name and type may be left out; an empty bound
-        is unknown.
+        is unknown. A file that ends in .json is read as CSV on the Web metadata.
 
         Parameters
         ----------
@@ -222,7 +223,8 @@ class Domain(Mapping[str, Variable]):
         >>> Domain.from_csv(codebook_path("school"))["gender"].levels
         ('boy', 'girl')
         """
-        return cls(read_codebook(path))
+        csvw = str(path).lower().endswith(".json")
+        return cls(read_csvw(path) if csvw else read_codebook(path))
 
     @classmethod
     def from_frame(cls, frame: Any) -> Domain:
@@ -254,18 +256,24 @@ class Domain(Mapping[str, Variable]):
             dtypes = dict(frame.collect_schema())
         else:
             raise DomainError(f"frame must be a pandas or Polars frame, got {type(frame).__name__}")
-        return cls(
-            {
-                name: levels
-                for name, dtype in dtypes.items()
-                if (levels := _levels_of_dtype(dtype)) is not None
-            }
-        )
+        spec: dict[str, object] = {}
+        for name, dtype in dtypes.items():
+            try:
+                levels = _levels_of_dtype(dtype)
+            except DomainError as error:
+                raise DomainError(f"column {name!r}: {error}; drop it, or recode it") from None
+            if levels is not None:
+                spec[name] = levels
+        return cls(spec)
 
     def to_csv(self, path: str | Path) -> None:
         """Write the domain as a codebook that `from_csv` reads."""
         rows = [row_of_variable(name, variable) for name, variable in self._variables.items()]
         Path(path).write_text(codebook_text(rows), encoding="utf-8", newline="")
+
+    def to_csvw(self, path: str | Path, table: str = "data.csv") -> None:
+        """Write the domain as CSV on the Web metadata of `table`, which `from_csv` reads too."""
+        Path(path).write_text(csvw_text(self._variables, table), encoding="utf-8")
 
 
 def _levels_of_dtype(dtype: Any) -> Categorical | None:
