@@ -25,6 +25,9 @@ FREE_NOISE, FAIR_NOISE, CLIP_NOISE = 0.1, 0.5, 0.5
 """Noise variance relative to sampling variance that a leverage bound may cost without
 asking, may cost to cut few records, and that a wide clip may cost: wide bounds and clips
 trade a tenth of precision for an estimate that is least squares."""
+SINGLE_NOISE = 0.12
+"""The same for the clip of a single round, which must hide nothing: only very many records
+leave so little noise."""
 BIAS_WEIGHT = 1.5
 """Bias of a slope that a hidden mean of 1 may cause, in whitened units."""
 
@@ -62,7 +65,8 @@ def with_schedule(state: State, mu: float) -> State:
         return state
     single = replace(state, schedule=ONE)
     radius = _radius(single, mu, single.whitening @ single.q.T)
-    return single if _free_clip(single, mu, radius) >= AMPLE * ONE[0].clip else state
+    widest = _free_clip(single, mu, radius, SINGLE_NOISE)
+    return single if widest >= AMPLE * ONE[0].clip else state
 
 
 def _radius(state: State, mu: float, whitening: Array) -> float:
@@ -73,9 +77,9 @@ def _radius(state: State, mu: float, whitening: Array) -> float:
     return min(math.sqrt(leverage * state.mean_leverage), longest)
 
 
-def _free_clip(state: State, mu: float, radius: float) -> float:
-    """Clip of the last round, in sds, that costs noise of CLIP_NOISE."""
-    return math.sqrt(CLIP_NOISE * mu**2 * state.nobs) / radius
+def _free_clip(state: State, mu: float, radius: float, noise: float = CLIP_NOISE) -> float:
+    """Clip of the last round, in sds, that costs so much noise."""
+    return math.sqrt(noise * mu**2 * state.nobs) / radius
 
 
 def _spread_clip(state: State, mu: float, radius: float, weights: GroupWeights) -> float:
