@@ -130,7 +130,7 @@ class Curator:
         }
         if unbounded:
             coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
-            narrowed = {name: Numeric(*found[name], integer=known[name].integer) for name in coarse}
+            narrowed = {name: known[name].within(*found[name]) for name in coarse}
             rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
             edges, counts, again, sd_again = self._histograms(narrowed, rest, with_total=not coarse)
             for name in coarse:
@@ -140,7 +140,7 @@ class Curator:
             if not coarse:
                 weights = (sd**-2, sd_again**-2)
                 total = (weights[0] * total + weights[1] * again) / sum(weights)
-        working = {n: Numeric(*found[n], integer=known[n].integer) for n in known}
+        working = {n: known[n].within(*found[n]) for n in known}
         return design.domain.updated(working), total
 
     def _histograms(

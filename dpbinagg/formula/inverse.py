@@ -171,4 +171,4 @@ def admissible(variable: Numeric, requirement: Requirement) -> Numeric:
         upper = requirement.upper - margin * (requirement.upper - lower)
     if variable.integer:
         lower, upper = float(np.ceil(lower)), float(np.floor(upper))
-    return Numeric(lower, upper, variable.integer) if lower < upper else variable
+    return variable.within(lower, upper) if lower < upper else variable

@@ -2,94 +2,25 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpbinagg.errors import DomainError, UndeclaredError
+from dpbinagg.public.codebook import (
+    CODEBOOK_COLUMNS,
+    codebook_text,
+    read_codebook,
+    row_of_variable,
+)
+from dpbinagg.public.variables import Categorical, Numeric, Variable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CODEBOOK_COLUMNS = ("name", "type", "lower", "upper", "levels", "unit", "description")
-
-
-@dataclass(frozen=True, slots=True)
-class Numeric:
-    """A numeric variable with public bounds.
-
-    Parameters
-    ----------
-    lower, upper : float
-        Public bounds, `lower < upper`. An infinite bound is unknown: the
-        curator finds a working range privately.
-    integer : bool
-        Whether only whole numbers occur.
-    """
-
-    lower: float = -math.inf
-    upper: float = math.inf
-    integer: bool = False
-
-    def __post_init__(self) -> None:
-        for side in ("lower", "upper"):
-            value = getattr(self, side)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise DomainError(
-                    f"{side} bound must be a number, got {type(value).__name__}; "
-                    "write bounds as (lower, upper)"
-                )
-            object.__setattr__(self, side, float(value))
-        if math.isnan(self.lower) or math.isnan(self.upper):
-            raise DomainError("bounds must not be NaN; use None for a bound that is not known")
-        if not self.lower < self.upper or self.lower == math.inf or self.upper == -math.inf:
-            raise DomainError(
-                f"bounds must be (lower, upper) with lower < upper, got ({self.lower:g}, "
-                f"{self.upper:g}); a constant needs no bounds, reversed ones must be swapped"
-            )
-        if self.bounded and not math.isfinite(self.upper - self.lower):
-            raise DomainError("bounds must be less than 1.7e308 apart; narrow them")
-        if self.integer and self.bounded:
-            if self.lower != math.floor(self.lower) or self.upper != math.floor(self.upper):
-                raise DomainError(
-                    f"bounds of an integer variable must be whole numbers, got ({self.lower:g}, "
-                    f"{self.upper:g}); round them outward"
-                )
-            if max(abs(self.lower), abs(self.upper)) > 2.0**53:
-                raise DomainError("bounds of an integer variable must lie within 2**53")
-
-    @property
-    def bounded(self) -> bool:
-        """Whether both bounds are known."""
-        return math.isfinite(self.lower) and math.isfinite(self.upper)
-
-
-@dataclass(frozen=True, slots=True)
-class Categorical:
-    """A categorical variable with declared levels, in their order."""
-
-    levels: tuple[Hashable, ...]
-
-    def __post_init__(self) -> None:
-        levels = tuple(self.levels)
-        object.__setattr__(self, "levels", levels)
-        if not levels:
-            raise DomainError("levels must not be empty; declare every value that may occur")
-        for level in levels:
-            if level is None or (isinstance(level, float) and not math.isfinite(level)):
-                raise DomainError("levels must not contain missing or infinite values; remove them")
-            if not isinstance(level, str | int | float | bool):
-                raise DomainError(
-                    f"levels must be strings, numbers or booleans, got {type(level).__name__}"
-                )
-        if len(set(levels)) != len(levels):
-            raise DomainError("levels must be distinct (note that 1, 1.0 and True are equal)")
-
-
-Variable = Numeric | Categorical
+__all__ = ["CODEBOOK_COLUMNS", "Categorical", "Domain", "Numeric", "Variable"]
 
 
 def _variable(name: str, spec: object) -> Variable:
@@ -120,11 +51,53 @@ def _variable(name: str, spec: object) -> Variable:
             -math.inf if lower is None else lower,  # type: ignore[arg-type]
             math.inf if upper is None else upper,  # type: ignore[arg-type]
         )
+    if isinstance(spec, Mapping):
+        return _described(name, spec)
     if isinstance(spec, Sequence) and not isinstance(spec, str | bytes):
-        return Categorical(tuple(_plain(level) for level in spec))
+        levels = tuple(_plain(level) for level in spec)
+        _refuse_two_numbers(name, levels)
+        return Categorical(levels)
     raise DomainError(
         f"expected (lower, upper), range(...), or a list of levels, got {type(spec).__name__}"
     )
+
+
+def _refuse_two_numbers(name: str, levels: tuple[Hashable, ...]) -> None:
+    """A list of two numbers may be meant as bounds, and both readings are common."""
+    if len(levels) == 2 and all(type(level) in (int, float) for level in levels):
+        low, high = levels
+        raise DomainError(
+            f"a list of two numbers can be read in two ways, got {list(levels)}. For a number "
+            f"between them write {{{name!r}: ({low}, {high})}}; for a category with these two "
+            f'levels write {{{name!r}: {{"levels": [{low}, {high}]}}}}'
+        )
+
+
+SPEC_KEYS = ("type", "lower", "upper", "levels", "labels", "missing", "unit", "description")
+
+
+def _described(name: str, spec: Mapping[Any, object]) -> Variable:
+    """A declaration by the words of a codebook."""
+    unknown = [key for key in spec if key not in SPEC_KEYS]
+    if unknown:
+        raise DomainError(f"unknown key {unknown[0]!r}; use {', '.join(SPEC_KEYS)}")
+    given: dict[str, Any] = {key: value for key, value in spec.items() if value is not None}
+    kind = given.pop("type", None)
+    for key in ("labels", "missing", "levels"):
+        if key in given and isinstance(given[key], Sequence) and not isinstance(given[key], str):
+            given[key] = tuple(_plain(part) for part in given[key])
+    if kind == "boolean":
+        given["levels"] = (False, True)
+    if kind == "categorical" or "levels" in given:
+        wrong = {"lower", "upper"} & set(given)
+        if wrong or kind in ("numeric", "integer") or not isinstance(given.get("levels"), tuple):
+            raise DomainError("a category has levels, a list, and no bounds; a number has none")
+        return Categorical(**given)
+    if kind not in (None, "numeric", "integer") or "labels" in given:
+        raise DomainError(
+            "type must be numeric, integer, categorical or boolean; labels belong to levels"
+        )
+    return Numeric(**given, integer=kind == "integer")
 
 
 def _plain(value: object) -> Hashable:
@@ -149,6 +122,8 @@ class Domain(Mapping[str, Variable]):
         - ``(lower, upper)``: numeric bounds, either of them None if unknown;
         - ``range(0, 21)``: whole numbers from 0 to 20;
         - ``["N", "S", "E", "W"]``: the levels of a category, in their order;
+        - ``{"lower": 18, "upper": 90, "missing": [-9, 99]}`` or ``{"levels": [0, 1], "labels":
+          ["no", "yes"]}``: the words of a codebook, with codes that stand for no answer;
         - a pandas ``CategoricalDtype``, a `Numeric` or a `Categorical`.
 
     Examples
@@ -206,17 +181,7 @@ class Domain(Mapping[str, Variable]):
         return hash(tuple(self._variables.items()))
 
     def __repr__(self) -> str:
-        parts = []
-        for name, variable in self._variables.items():
-            if isinstance(variable, Categorical):
-                parts.append(f"{name!r}: {list(variable.levels)!r}")
-            elif variable.integer and variable.bounded:
-                parts.append(f"{name!r}: range({variable.lower:.0f}, {variable.upper + 1:.0f})")
-            else:
-                low, high = (
-                    None if math.isinf(side) else side for side in (variable.lower, variable.upper)
-                )
-                parts.append(f"{name!r}: ({low}, {high})")
+        parts = [f"{name!r}: {_spelled(variable)}" for name, variable in self._variables.items()]
         return f"Domain({{{', '.join(parts)}}})"
 
     def updated(self, spec: Mapping[str, object]) -> Domain:
@@ -238,9 +203,10 @@ class Domain(Mapping[str, Variable]):
         """Read a codebook.
 
         The file has a header and the columns name, type (numeric, integer,
-        categorical, boolean), lower, upper and levels (separated by ``|``);
-        further columns, such as unit and description, are ignored. An empty
-        bound is unknown.
+        categorical, boolean), lower, upper, levels, labels (one for each level),
+        missing (codes that stand for no answer), unit and description. Lists are
+        separated by ``|``. All but name and type may be left out; an empty bound
+        is unknown.
 
         Parameters
         ----------
@@ -256,33 +222,7 @@ class Domain(Mapping[str, Variable]):
         >>> Domain.from_csv(codebook_path("school"))["gender"].levels
         ('boy', 'girl')
         """
-        try:
-            with open(path, newline="", encoding="utf-8-sig") as file:
-                rows = list(csv.DictReader(file))
-        except FileNotFoundError:
-            raise DomainError(
-                f"codebook {str(path)!r} does not exist; write one with the columns "
-                f"{', '.join(CODEBOOK_COLUMNS[:5])}, or by Domain({{...}}).to_csv(path)"
-            ) from None
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DomainError(
-                f"codebook {str(path)!r} cannot be read as a CSV file ({type(error).__name__})"
-            ) from None
-        if not rows or not {"name", "type"} <= set(rows[0]):
-            raise DomainError(
-                f"codebook {str(path)!r} must have a header with the columns "
-                f"{', '.join(CODEBOOK_COLUMNS[:5])} and at least one row"
-            )
-        spec: dict[str, object] = {}
-        for row in rows:
-            name = (row["name"] or "").strip()
-            if name in spec:
-                raise DomainError(f"codebook {str(path)!r} lists variable {name!r} twice")
-            try:
-                spec[name] = _codebook_variable(row)
-            except DomainError as error:
-                raise DomainError(f"codebook {str(path)!r}, variable {name!r}: {error}") from None
-        return cls(spec)
+        return cls(read_codebook(path))
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Domain:
@@ -319,42 +259,34 @@ class Domain(Mapping[str, Variable]):
 
     def to_csv(self, path: str | Path) -> None:
         """Write the domain as a codebook that `from_csv` reads."""
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(CODEBOOK_COLUMNS[:5])
-            for name, variable in self._variables.items():
-                writer.writerow([name, *_codebook_row(variable)])
+        rows = [row_of_variable(name, variable) for name, variable in self._variables.items()]
+        Path(path).write_text(codebook_text(rows), encoding="utf-8", newline="")
 
 
-def _codebook_variable(row: Mapping[str, str | None]) -> Variable:
-    kind = (row.get("type") or "").strip().lower()
-    if kind == "boolean":
-        return Categorical((False, True))
-    if kind == "categorical":
-        levels = [level.strip() for level in (row.get("levels") or "").split("|")]
-        return Categorical(tuple(level for level in levels if level))
-    if kind not in ("numeric", "integer"):
-        raise DomainError(f"type must be numeric, integer, categorical or boolean, got {kind!r}")
-    sides: list[float] = []
-    for side, unknown in (("lower", -math.inf), ("upper", math.inf)):
-        text = (row.get(side) or "").strip()
+def _spelled(variable: Variable) -> str:
+    """A declaration as code that makes it again."""
+    said = {f.name: getattr(variable, f.name) for f in fields(variable)}
+    if isinstance(variable, Categorical):
+        levels = list(variable.levels)
         try:
-            sides.append(float(text) if text else unknown)
-        except ValueError:
-            raise DomainError(f"{side} must be a number or empty") from None
-    return Numeric(sides[0], sides[1], integer=kind == "integer")
+            _refuse_two_numbers("", variable.levels)
+            plain = not any(said[key] for key in ("labels", "missing", "unit", "description"))
+        except DomainError:
+            plain = False
+        if plain:
+            return repr(levels)
+        return repr({key: _listed(value) for key, value in said.items() if value})
+    low, high = (None if math.isinf(side) else side for side in (variable.lower, variable.upper))
+    if not (variable.missing or variable.unit or variable.description):
+        if variable.integer and variable.bounded:
+            return f"range({variable.lower:.0f}, {variable.upper + 1:.0f})"
+        if not variable.integer:
+            return f"({low}, {high})"
+    kind = "integer" if said.pop("integer") else "numeric"
+    said |= {"lower": low, "upper": high}
+    kept = {key: _listed(value) for key, value in said.items() if value not in (None, "", ())}
+    return repr({"type": kind, **kept})
 
 
-def _codebook_row(variable: Variable) -> list[str]:
-    if isinstance(variable, Numeric):
-        sides = [
-            "" if math.isinf(side) else repr(side) for side in (variable.lower, variable.upper)
-        ]
-        return ["integer" if variable.integer else "numeric", *sides, ""]
-    if variable.levels == (False, True):
-        return ["boolean", "", "", ""]
-    if not all(isinstance(level, str) and "|" not in level for level in variable.levels):
-        raise DomainError(
-            "a codebook CSV holds string levels without '|' only; save a release instead"
-        )
-    return ["categorical", "", "", "|".join(str(level) for level in variable.levels)]
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -69,25 +69,34 @@ def domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
 
 
 def _variable_to_plain(variable: Variable) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key in ("labels", "missing", "unit", "description")
+        if (value := getattr(variable, key, None))
+    }
     if isinstance(variable, Categorical):
-        return {"type": "categorical", "levels": list(variable.levels)}
+        return {"type": "categorical", "levels": list(variable.levels), **about}
     sides = [side if math.isfinite(side) else None for side in (variable.lower, variable.upper)]
     kind = "integer" if variable.integer else "numeric"
-    return {"type": kind, "lower": sides[0], "upper": sides[1]}
+    return {"type": kind, "lower": sides[0], "upper": sides[1], **about}
 
 
 def domain_from_plain(plain: list[dict[str, Any]]) -> Domain:
     """The domain that `domain_to_plain` described."""
     spec: dict[str, Variable] = {}
     for entry in plain:
+        about: dict[str, Any] = {key: entry[key] for key in ("unit", "description") if key in entry}
+        about["missing"] = tuple(entry.get("missing", ()))
         if entry["type"] == "categorical":
-            spec[entry["name"]] = Categorical(tuple(entry["levels"]))
+            labels = tuple(entry.get("labels", ()))
+            spec[entry["name"]] = Categorical(tuple(entry["levels"]), labels, **about)
         else:
             lower, upper = entry["lower"], entry["upper"]
             spec[entry["name"]] = Numeric(
                 -math.inf if lower is None else lower,
                 math.inf if upper is None else upper,
                 integer=entry["type"] == "integer",
+                **about,
             )
     return Domain(spec)
 

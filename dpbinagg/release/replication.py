@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.formula import Design
-from dpbinagg.public.domain import CODEBOOK_COLUMNS, Categorical, Domain, Numeric
+from dpbinagg.public.codebook import CODEBOOK_COLUMNS, codebook_text, row_of_variable
+from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.dialects import Untranslatable, r_dialect, stata_dialect, strip, word_columns
 from dpbinagg.release.release import Release
-from dpbinagg.release.tables import to_csv
 
 TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
 STATISTICS = ("bins.csv", "moments.csv", "release.json")
@@ -92,19 +92,12 @@ def codebook(domain: Domain, columns: list[str]) -> bytes:
     """The columns of a synthetic table in the form that `Domain.from_csv` reads."""
     rows = []
     for name in columns:
-        if name not in domain:
-            rows.append([name, "numeric", "", "", "", "", "transformed response"])
-            continue
-        variable = domain[name]
-        if isinstance(variable, Numeric):
-            kind = "integer" if variable.integer else "numeric"
-            rows.append([name, kind, repr(variable.lower), repr(variable.upper), "", "", ""])
-        elif variable.levels == (False, True):
-            rows.append([name, "boolean", "", "", "", "", "TRUE or FALSE"])
+        if name in domain:
+            rows.append(row_of_variable(name, domain[name]))
         else:
-            levels = "|".join(str(level) for level in variable.levels)
-            rows.append([name, "categorical", "", "", levels, "", ""])
-    return to_csv(CODEBOOK_COLUMNS, rows)
+            about = {"name": name, "type": "numeric", "description": "transformed response"}
+            rows.append(dict.fromkeys(CODEBOOK_COLUMNS, "") | about)
+    return codebook_text(rows).encode()
 
 
 def _frame_to_csv(frame: pd.DataFrame) -> bytes:

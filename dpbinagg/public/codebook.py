@@ -1,0 +1,137 @@
+"""Codebooks: what is public about a table, as a CSV file that people fill in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dpbinagg.errors import DomainError
+from dpbinagg.public.grammar import BLANKS
+from dpbinagg.public.variables import Categorical, Numeric, Variable
+
+CODEBOOK_COLUMNS = (
+    "name",
+    "type",
+    "lower",
+    "upper",
+    "levels",
+    "labels",
+    "missing",
+    "unit",
+    "description",
+)
+TYPES = ("numeric", "integer", "categorical", "boolean")
+
+
+def read_codebook(path: str | Path) -> dict[str, Variable]:
+    """The variables that a codebook declares, by name."""
+    rows = _rows(path)
+    if not rows or not {"name", "type"} <= set(rows[0]):
+        raise DomainError(
+            f"codebook {str(path)!r} must have a header with the columns "
+            f"{', '.join(CODEBOOK_COLUMNS[:7])} and at least one row; all but name and type may be "
+            "left out"
+        )
+    variables: dict[str, Variable] = {}
+    for row in rows:
+        name = _cell(row, "name")
+        if name in variables:
+            raise DomainError(f"codebook {str(path)!r} lists variable {name!r} twice")
+        try:
+            if not name:
+                raise DomainError("name must not be empty; delete the row, or name the column")
+            variables[name] = variable_of_row(row)
+        except DomainError as error:
+            raise DomainError(f"codebook {str(path)!r}, variable {name!r}: {error}") from None
+    return variables
+
+
+def _rows(path: str | Path) -> list[dict[str, str | None]]:
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise DomainError(
+            f"codebook {str(path)!r} does not exist; write one with the columns "
+            f"{', '.join(CODEBOOK_COLUMNS[:7])}, or by Domain({{...}}).to_csv(path)"
+        ) from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DomainError(
+            f"codebook {str(path)!r} cannot be read as a CSV file ({type(error).__name__})"
+        ) from None
+
+
+def _cell(row: Mapping[str, str | None], name: str) -> str:
+    return (row.get(name) or "").strip()
+
+
+def _listed(row: Mapping[str, str | None], name: str) -> tuple[str, ...]:
+    """The parts of a cell, between bars."""
+    text = _cell(row, name)
+    return tuple(part.strip() for part in text.split("|")) if text else ()
+
+
+def variable_of_row(row: Mapping[str, str | None]) -> Variable:
+    """The variable that one row of a codebook declares."""
+    kind = _cell(row, "type").lower()
+    missing = tuple(code for code in _listed(row, "missing") if code)
+    about = {"description": _cell(row, "description"), "unit": _cell(row, "unit")}
+    if kind == "boolean":
+        return Categorical((False, True), _listed(row, "labels"), missing, **about)
+    if kind == "categorical":
+        levels = tuple(level for level in _listed(row, "levels") if level)
+        return Categorical(levels, _listed(row, "labels"), missing, **about)
+    if kind not in TYPES:
+        got = f"got {kind!r}" if kind else "it is empty: fill it in, types are never guessed"
+        raise DomainError(f"type must be {', '.join(TYPES[:-1])} or {TYPES[-1]}, {got}")
+    sides: list[float] = []
+    for side, unknown in (("lower", -math.inf), ("upper", math.inf)):
+        text = _cell(row, side)
+        try:
+            sides.append(float(text) if text else unknown)
+        except ValueError:
+            raise DomainError(f"{side} must be a number or empty") from None
+    return Numeric(sides[0], sides[1], integer=kind == "integer", missing=missing, **about)
+
+
+def row_of_variable(name: str, variable: Variable) -> dict[str, str]:
+    """The row of a codebook that declares a variable.
+
+    Levels that are numbers are written as text, which matches the same cells.
+    """
+    row = dict.fromkeys(CODEBOOK_COLUMNS, "") | {
+        "name": name,
+        "missing": _joined("missing codes", variable.missing),
+        "unit": variable.unit,
+        "description": variable.description,
+    }
+    if isinstance(variable, Numeric):
+        sides = {"lower": variable.lower, "upper": variable.upper}
+        row |= {key: "" if math.isinf(side) else repr(side) for key, side in sides.items()}
+        return row | {"type": "integer" if variable.integer else "numeric"}
+    row["labels"] = _joined("labels", variable.labels)
+    if variable.levels == (False, True):
+        return row | {"type": "boolean"}
+    return row | {"type": "categorical", "levels": _joined("levels", variable.levels)}
+
+
+def _joined(what: str, parts: Iterable[object]) -> str:
+    texts = [str(part) for part in parts]
+    if any("|" in text or text != text.strip(BLANKS) or not text for text in texts):
+        raise DomainError(
+            f"a codebook CSV separates {what} by '|', so they must be string without '|' and "
+            "without blanks around them; save a release instead"
+        )
+    return "|".join(texts)
+
+
+def codebook_text(rows: Iterable[Mapping[str, str]]) -> str:
+    """Rows as the text of a codebook."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CODEBOOK_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
