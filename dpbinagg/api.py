@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 from dpbinagg.curator.curator import Curator
@@ -22,7 +23,10 @@ from dpbinagg.protocol.settings import (
     one_of,
 )
 from dpbinagg.public.domain import Domain
-from dpbinagg.release.release import Release
+from dpbinagg.release.release import Choice, Release
+
+BEST = Choice(estimator="refined", cov_type="sandwich")
+"""What a release without a choice gives as well."""
 
 
 def dp_ols(
@@ -123,6 +127,9 @@ def dp_ols(
         rng=rng,
         constants=constants,
     )
+    choice = Choice(estimator=estimator, cov_type=cov_type)
+    if choice != BEST:
+        release = replace(release, choice=choice)
     return release.ols(estimator=estimator, cov_type=cov_type)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpbinagg.accounting import gdp
 
@@ -41,12 +41,15 @@ class Privacy:
     claimed_mu : float
         What the caller asked for; `mu` exceeds it only where the published
         calibration was chosen.
+    shown_delta : float
+        The delta at which the statement gives epsilon; a choice of presentation.
     """
 
     mechanisms: tuple[Mechanism, ...]
     neighbours: str
     secure: bool
     claimed_mu: float
+    shown_delta: float = field(default=1e-6, compare=False)
 
     @property
     def mu(self) -> float:
@@ -86,11 +89,14 @@ class Privacy:
             if self.neighbours == "add-remove"
             else "replacing one record by another"
         )
+        delta = self.shown_delta
+        shown = f"{delta:.0e}".replace("e-0", "e-")
         parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.components)
         text = (
             f"The released statistics satisfy {self.mu:.4g}-Gaussian differential privacy with "
-            f"respect to {relation}, which implies ({self.epsilon(1e-6):.2f}, 1e-6)-differential "
-            f"privacy. The guarantee composes the mechanisms {parts} (mu of each in brackets). "
+            f"respect to {relation}, which implies ({self.epsilon(delta):.3g}, {shown})-"
+            f"differential privacy. The guarantee composes the mechanisms {parts} (mu of each in "
+            "brackets). "
             "Coefficients, standard errors and synthetic data are computed from the released "
             "statistics alone."
         )

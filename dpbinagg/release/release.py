@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.errors import IdentificationWarning
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
@@ -22,6 +24,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The estimate that stands for a release; None is the release's own, or the best.
+
+    Attributes
+    ----------
+    formula : str, optional
+        The released model or a smaller one.
+    estimator, cov_type : str, optional
+        As in `dp_ols`.
+    """
+
+    formula: str | None = None
+    estimator: str | None = None
+    cov_type: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +75,9 @@ class Release:
         Standard deviations of the noise, same keys and shapes; for ``scores`` a list of mappings
         likewise, infinite for a group that a round left out. ``requests`` is an empty list: a
         request has no noise of its own.
+    choice : Choice
+        What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
+        asked for, or that was saved.
 
     Examples
     --------
@@ -79,6 +101,7 @@ class Release:
     privacy: Privacy
     statistics: Mapping[str, Any] = field(repr=False)
     noise_scales: Mapping[str, Any] = field(repr=False)
+    choice: Choice = Choice()
 
     @property
     def formula(self) -> str:
@@ -121,10 +144,10 @@ class Release:
         Parameters
         ----------
         formula : str, optional
-            A formula whose columns are combinations of released ones; the
-            release's own by default.
+            A formula whose columns are combinations of released ones; that of
+            `choice` by default.
         **options
-            `estimator` and `cov_type`, as in `dp_ols`.
+            `estimator` and `cov_type`, as in `dp_ols`; those of `choice` by default.
 
         Returns
         -------
@@ -133,7 +156,11 @@ class Release:
         """
         from dpbinagg.report.results import fit_release
 
-        return fit_release(self, formula, **options)
+        chosen = {"estimator": self.choice.estimator, "cov_type": self.choice.cov_type}
+        given = {name: value for name, value in options.items() if value is not None}
+        return fit_release(
+            self, self.choice.formula if formula is None else formula, **{**chosen, **given}
+        )
 
     def synthesize(self, **options: Any) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
@@ -150,17 +177,35 @@ class Release:
         frame: pd.DataFrame = self.ols().synthesize(**options)
         return frame
 
-    def save(self, folder: str | Path) -> None:
-        """Write the release to a folder that another language can read.
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Write the release and the estimate of `choice` to a folder; see `DPResults.save`.
 
         Parameters
         ----------
         folder : path
-            Made if it does not exist; a release that is there is replaced.
-        """
-        from dpbinagg.release.saving import save_release
+            Made if it does not exist.
+        overwrite : bool
+            Whether a release that is there is replaced.
+        **options
+            As in `DPResults.save`.
 
-        save_release(self, folder)
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        from dpbinagg.release.saving import check_target, save_release
+
+        check_target(folder, overwrite)
+        if not {"count", "moments"} & set(self.statistics):
+            # Nothing can be estimated: the statistics alone are saved.
+            return save_release(self, folder, overwrite=overwrite)
+        with warnings.catch_warnings():
+            # The folder's README says so.
+            warnings.simplefilter("ignore", IdentificationWarning)
+            results = self.ols()
+        saved: Path = results.save(folder, overwrite=overwrite, **options)
+        return saved
 
     def __repr__(self) -> str:
         return (

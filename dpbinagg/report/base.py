@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -110,7 +111,7 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
     @property
     def privacy(self) -> Privacy:
         """What the release promises; `privacy.statement` is a paragraph for a methods section."""
-        return self.release.privacy
+        return replace(self.release.privacy, shown_delta=self.delta)
 
     @property
     def identified(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from importlib.resources import files
+from collections.abc import Mapping
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +13,7 @@ from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.publish import package_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,13 +86,20 @@ def render(
     size: int | None = None,
     synthetic: pd.DataFrame | None = None,
     rng: Any = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> str:
-    """The page as text."""
+    """The page as text.
+
+    `files` are those of the folder that the page goes to, which it then offers; alone, it
+    offers what such a folder would hold.
+    """
     results = cast("DPResults", getattr(results, "_results", results))
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))
     frame = results.synthesize(size=size, rng=rng) if synthetic is None else synthetic
+    if files is None:
+        files = package_files(results.release, results, frame)
     parts = [
         sections.regression(results),
         gallery.coefficients(results),
@@ -99,7 +108,7 @@ def render(
         sections.privacy(results),
         sections.ranges(results),
         sections.cite(results),
-        sections.files(results, frame),
+        sections.files(results, frame, files),
     ]
     shown = [entry for entry, part in zip(CONTENTS, parts, strict=True) if part]
     links = [el("li", el("a", name, href=f"#{key}")) for key, name in shown]
@@ -137,7 +146,7 @@ def _head(title: str) -> Markup:
 
 
 def _asset(name: str) -> str:
-    return files("dpbinagg.report").joinpath(name).read_text(encoding="utf-8")
+    return resources("dpbinagg.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _inline(tag: str, text: str) -> Markup:

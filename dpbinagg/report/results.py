@@ -209,6 +209,48 @@ class DPResults(ReleaseResults):
 
         return page.report(self, path, **options)
 
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Write the release with this estimate, and all that a replicator needs, to a folder.
+
+        The folder holds the released statistics, the coefficients and their covariance,
+        calibrated synthetic records, a codebook, the privacy statement, a report, readers for
+        R and Stata, and scripts for R, Stata and Python that reproduce the coefficients; its
+        README says what is what. `load_release` reads it back, and `ols()` on that gives this
+        estimate.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist; what is there and is not a release is left alone.
+        overwrite : bool
+            Whether a release that is there is replaced, in one step.
+        copies : int
+            With more than one, so many further synthetic tables, in one file.
+        formats : sequence of {"parquet", "dta"}
+            Further forms of the synthetic table.
+        report : bool
+            Whether the folder holds the HTML page.
+        synthetic : DataFrame, optional
+            A calibrated table of this estimate that was made before; drawn here by default.
+        rng : None, seed or Generator
+            For the synthetic records.
+        title, unit_of_observation, description, provenance, steward, contact, licence, date : str
+            For the README; what is not given stands there as not stated.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        ReleaseError
+            If the folder cannot be written or must not be replaced.
+        """
+        from dpbinagg.report import publish
+
+        return publish.save_results(self, folder, overwrite, **options)
+
     def synthesize(
         self,
         size: int | None = None,

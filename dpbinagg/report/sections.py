@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -244,8 +244,9 @@ def cite(results: DPResults) -> Markup:
     )
 
 
-def files(results: DPResults, frame: pd.DataFrame) -> Markup:
+def files(results: DPResults, frame: pd.DataFrame, held: Mapping[str, bytes]) -> Markup:
     """Links to the files within the page."""
+    offered, beside = downloads(held)
     items = [
         el(
             "li",
@@ -258,12 +259,21 @@ def files(results: DPResults, frame: pd.DataFrame) -> Markup:
                 download=file.name,
             ),
         )
-        for file in downloads(results.release, frame)
+        for file in offered
+    ]
+    items += [
+        el(
+            "li",
+            el("strong", file.name),
+            f" ({file.size}) lies in the folder beside this page. ",
+            el("span", file.about),
+        )
+        for file in beside
     ]
     return section(
         "downloads",
         "Downloads",
-        el("p", "All files are inside this page; nothing is fetched from anywhere."),
+        el("p", "These files are inside this page; nothing is fetched from anywhere."),
         el("ul", items, class_="downloads"),
         el(
             "p",
