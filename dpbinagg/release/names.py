@@ -14,7 +14,7 @@ R_WORDS = frozenset(
 
 STATA_WORDS = frozenset(
     ("_all", "_b", "_coef", "_cons", "_n", "_N", "_pi", "_pred", "_rc", "_skip")
-    + ("byte", "int", "long", "float", "double", "strL", "if", "in", "using", "with")
+    + ("byte", "int", "long", "float", "double", "strL", "if", "else", "in", "using", "with")
 )
 """Reserved by Stata, besides str1, str2 and so on."""
 

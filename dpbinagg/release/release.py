@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
-from dpbinagg.errors import IdentificationWarning
+from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
@@ -197,13 +197,14 @@ class Release:
         from dpbinagg.release.saving import check_target, save_release
 
         check_target(folder, overwrite)
-        if not {"count", "moments"} & set(self.statistics):
+        try:
+            with warnings.catch_warnings():
+                # The folder's README says so.
+                warnings.simplefilter("ignore", IdentificationWarning)
+                results = self.ols()
+        except ReleaseError:
             # Nothing can be estimated: the statistics alone are saved.
             return save_release(self, folder, overwrite=overwrite)
-        with warnings.catch_warnings():
-            # The folder's README says so.
-            warnings.simplefilter("ignore", IdentificationWarning)
-            results = self.ols()
         saved: Path = results.save(folder, overwrite=overwrite, **options)
         return saved
 

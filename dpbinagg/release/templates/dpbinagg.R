@@ -7,134 +7,144 @@
 # tidy(m) and glance(m) have the columns of broom, so modelsummary(m) makes tables of it. Standard
 # errors, tests and intervals include the noise that was added for privacy.
 
-read_release <- function(folder = ".") {
-  read <- function(name) {
-    path <- file.path(folder, name)
-    if (!file.exists(path)) {
-      stop("'", folder, "' has no ", name, "; give the folder of the release", call. = FALSE)
+.dpbinagg <- local({
+  read_release <- function(folder = ".") {
+    read <- function(name) {
+      path <- file.path(folder, name)
+      if (!file.exists(path)) {
+        stop("'", folder, "' has no ", name, "; give the folder of the release", call. = FALSE)
+      }
+      read.csv(path, check.names = FALSE, encoding = "UTF-8", stringsAsFactors = FALSE)
     }
-    read.csv(path, check.names = FALSE, encoding = "UTF-8", stringsAsFactors = FALSE)
-  }
-  table <- read("coefficients.csv")
-  covariance <- as.matrix(read("vcov.csv")[, -1, drop = FALSE])
-  mode(covariance) <- "numeric"
-  dimnames(covariance) <- list(table$term, table$term)
-  structure(
-    list(
-      coefficients = setNames(as.numeric(table$estimate), table$term),
+    table <- read("coefficients.csv")
+    covariance <- as.matrix(read("vcov.csv")[, -1, drop = FALSE])
+    mode(covariance) <- "numeric"
+    dimnames(covariance) <- list(table$term, table$term)
+    made <- list(
+      coefficients = stats::setNames(as.numeric(table$estimate), table$term),
       covariance = covariance,
       model = as.list(read("model.csv"))
-    ),
-    class = "dp_release"
-  )
-}
+    )
+    structure(made, class = "dp_release")
+  }
 
-.dp_df <- function(object) {
-  df <- suppressWarnings(as.numeric(object$model$df_resid))
-  if (length(df) != 1 || is.na(df)) Inf else df
-}
+  degrees <- function(m) {
+    df <- suppressWarnings(as.numeric(m$model$df_resid))
+    if (length(df) != 1 || is.na(df)) Inf else df
+  }
 
-.dp_table <- function(object) {
-  estimate <- object$coefficients
-  error <- sqrt(diag(object$covariance))
-  statistic <- estimate / error
-  p <- 2 * pt(abs(statistic), .dp_df(object), lower.tail = FALSE)
-  table <- cbind(estimate, error, statistic, p)
-  letter <- if (is.finite(.dp_df(object))) "t" else "z"
-  columns <- c("Estimate", "Std. Error", paste(letter, "value"), paste0("Pr(>|", letter, "|)"))
-  dimnames(table) <- list(names(estimate), columns)
-  table
-}
+  tests <- function(m) {
+    estimate <- m$coefficients
+    error <- sqrt(diag(m$covariance))
+    p <- 2 * stats::pt(abs(estimate / error), degrees(m), lower.tail = FALSE)
+    letter <- if (is.finite(degrees(m))) "t" else "z"
+    table <- cbind(estimate, error, estimate / error, p)
+    columns <- c("Estimate", "Std. Error", paste(letter, "value"), paste0("Pr(>|", letter, "|)"))
+    dimnames(table) <- list(names(estimate), columns)
+    table
+  }
 
-.dp_methods <- list(
-  coef = function(object, ...) object$coefficients,
-  vcov = function(object, ...) object$covariance,
-  nobs = function(object, ...) as.numeric(object$model$nobs),
-  df.residual = function(object, ...) .dp_df(object),
-  confint = function(object, parm, level = 0.95, ...) {
-    error <- sqrt(diag(object$covariance))
+  limits <- function(m, level) {
     tail <- (1 - level) / 2
-    limits <- object$coefficients + outer(error, qt(c(tail, 1 - tail), .dp_df(object)))
+    error <- sqrt(diag(m$covariance))
+    made <- m$coefficients + outer(error, stats::qt(c(tail, 1 - tail), degrees(m)))
     percent <- paste(format(100 * c(tail, 1 - tail), trim = TRUE, digits = 3), "%")
-    dimnames(limits) <- list(names(object$coefficients), percent)
-    if (missing(parm)) limits else limits[parm, , drop = FALSE]
-  },
-  summary = function(object, ...) {
-    made <- list(coefficients = .dp_table(object), model = object$model)
-    structure(made, class = "summary.dp_release")
-  },
-  print = function(x, ...) {
-    cat("Differentially private regression:", x$model$formula, "\n\n")
-    print(x$coefficients, ...)
+    dimnames(made) <- list(names(m$coefficients), percent)
+    made
+  }
+
+  title <- function(m) cat("Differentially private regression:", m$model$formula, "\n\n")
+
+  print_summary <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+    m <- x$model
+    title(x)
+    stats::printCoefmat(x$coefficients, digits = digits, na.print = "not identified")
+    records <- format(round(m$nobs), big.mark = ",")
+    cat("\nEstimator: ", m$estimator, "; records (noisy): ", records, "\n", sep = "")
+    if (!is.na(m$r_squared)) cat(sprintf("R-squared: %.3f (noisy)\n", m$r_squared))
+    cat(sprintf(
+      "Privacy: mu = %.4g (%s), which implies epsilon = %.3g at delta = %g\n",
+      m$mu, m$neighbours, m$epsilon, m$delta
+    ))
+    if (!isTRUE(as.logical(m$for_publication))) {
+      cat("NOT FOR PUBLICATION: the noise came from a seeded generator.\n")
+    }
     invisible(x)
-  },
-  tidy = function(x, conf.int = FALSE, conf.level = 0.95, ...) {
-    table <- .dp_table(x)
+  }
+
+  tidy <- function(x, conf.int = FALSE, conf.level = 0.95, ...) {
+    table <- tests(x)
     made <- data.frame(
       term = rownames(table), estimate = table[, 1], std.error = table[, 2],
       statistic = table[, 3], p.value = table[, 4], row.names = NULL, stringsAsFactors = FALSE
     )
     if (conf.int) {
-      limits <- confint(x, level = conf.level)
-      made$conf.low <- unname(limits[, 1])
-      made$conf.high <- unname(limits[, 2])
+      interval <- limits(x, conf.level)
+      made$conf.low <- unname(interval[, 1])
+      made$conf.high <- unname(interval[, 2])
     }
     made
-  },
-  glance = function(x, ...) {
+  }
+
+  glance <- function(x, ...) {
     m <- x$model
     data.frame(
       r.squared = as.numeric(m$r_squared), adj.r.squared = as.numeric(m$adj_r_squared),
       sigma = as.numeric(m$sigma), statistic = as.numeric(m$statistic),
       p.value = as.numeric(m$p_value), df = as.numeric(m$df_model),
-      AIC = as.numeric(m$aic), BIC = as.numeric(m$bic),
-      df.residual = .dp_df(x), nobs = as.numeric(m$nobs), mu = as.numeric(m$mu),
-      epsilon = as.numeric(m$epsilon), delta = as.numeric(m$delta), stringsAsFactors = FALSE
+      AIC = as.numeric(m$aic), BIC = as.numeric(m$bic), df.residual = degrees(x),
+      nobs = as.numeric(m$nobs), mu = as.numeric(m$mu), epsilon = as.numeric(m$epsilon),
+      delta = as.numeric(m$delta)
     )
   }
-)
 
-.dp_print_summary <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
-  m <- x$model
-  cat("Differentially private regression:", m$formula, "\n\n")
-  printCoefmat(x$coefficients, digits = digits, na.print = "not identified")
-  cat(sprintf("\nEstimator: %s; records (noisy): %s\n", m$estimator, format(round(m$nobs), big.mark = ",")))
-  if (!is.na(m$r_squared)) cat(sprintf("Multiple R-squared: %.3f (noisy)\n", m$r_squared))
-  cat(sprintf(
-    "Privacy: mu = %.4g (%s), which implies epsilon = %.3g at delta = %g\n",
-    m$mu, m$neighbours, m$epsilon, m$delta
-  ))
-  if (!isTRUE(as.logical(m$for_publication))) {
-    cat("NOT FOR PUBLICATION: the noise came from a seeded generator.\n")
-  }
-  invisible(x)
-}
-
-# The mean over synthetic copies is the estimate, their covariance its covariance.
-combine_copies <- function(fits) {
-  each <- do.call(rbind, lapply(fits, coef))
-  list(coefficients = colMeans(each), covariance = stats::cov(each))
-}
-
-# Other packages' functions if they are there; without them, functions of the same names.
-tidy <- function(x, ...) {
-  if (requireNamespace("generics", quietly = TRUE)) generics::tidy(x, ...) else UseMethod("tidy")
-}
-glance <- function(x, ...) {
-  if (requireNamespace("generics", quietly = TRUE)) generics::glance(x, ...) else UseMethod("glance")
-}
-
-local({
   # Methods are registered where their functions live, so that other packages find them.
-  for (name in names(.dp_methods)) {
-    method <- .dp_methods[[name]]
-    assign(paste0(name, ".dp_release"), method, envir = globalenv())
-    home <- if (name %in% c("tidy", "glance")) "generics" else if (name %in% c("print", "summary")) "base" else "stats"
-    if (home == "base") {
-      registerS3method(name, "dp_release", method, envir = baseenv())
-    } else if (requireNamespace(home, quietly = TRUE)) {
-      registerS3method(name, "dp_release", method, envir = asNamespace(home))
+  register <- function(home, name, method, class = "dp_release") {
+    if (requireNamespace(home, quietly = TRUE)) {
+      place <- if (home == "base") baseenv() else asNamespace(home)
+      registerS3method(name, class, method, envir = place)
     }
   }
-  registerS3method("print", "summary.dp_release", .dp_print_summary, envir = baseenv())
+  register("stats", "coef", function(object, ...) object$coefficients)
+  register("stats", "vcov", function(object, ...) object$covariance)
+  register("stats", "nobs", function(object, ...) as.numeric(object$model$nobs))
+  register("stats", "df.residual", function(object, ...) degrees(object))
+  register("stats", "confint", function(object, parm, level = 0.95, ...) {
+    if (missing(parm)) limits(object, level) else limits(object, level)[parm, , drop = FALSE]
+  })
+  register("base", "print", function(x, ...) {
+    title(x)
+    print(x$coefficients, ...)
+    invisible(x)
+  })
+  register("base", "summary", function(object, ...) {
+    made <- list(coefficients = tests(object), model = object$model)
+    structure(made, class = "summary.dp_release")
+  })
+  register("base", "print", print_summary, "summary.dp_release")
+  register("generics", "tidy", tidy)
+  register("generics", "glance", glance)
+
+  # Other packages' functions if they are there, so that sourcing this file hides nothing.
+  either <- function(name, method) {
+    function(x, ...) {
+      if (inherits(x, "dp_release")) return(method(x, ...))
+      getExportedValue("generics", name)(x, ...)
+    }
+  }
+  list(
+    read_release = read_release,
+    # The mean over synthetic copies is the estimate, their covariance its covariance.
+    combine_copies = function(fits) {
+      each <- do.call(rbind, lapply(fits, stats::coef))
+      list(coefficients = colMeans(each), covariance = stats::cov(each))
+    },
+    tidy = either("tidy", tidy),
+    glance = either("glance", glance)
+  )
 })
+
+read_release <- .dpbinagg$read_release
+combine_copies <- .dpbinagg$combine_copies
+tidy <- .dpbinagg$tidy
+glance <- .dpbinagg$glance
