@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Domain, dp_ols, load_release
+from dpbinagg import Domain, Ledger, dp_ols, load_release
 from dpbinagg.analyst.synthesis import tables as synthesis
 from dpbinagg.cli import main
 from dpbinagg.cli.parser import KINDS
@@ -259,7 +259,7 @@ def test_a_folder_that_is_not_a_release_is_refused_before_anything_is_spent(tmp_
 
 def test_a_release_is_replaced_only_on_demand_and_refused_before_it_is_paid_for(tmp_path, capsys):
     ledger, out = str(tmp_path / "book.db"), tmp_path / "out"
-    Ledger(ledger, mu=3).close()
+    Ledger(ledger, mu=3)
     arguments = ["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK, "--out", str(out)]
     assert run(*arguments, "--ledger", ledger) == 0
     before = (out / "release.json").read_bytes()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
+from dpbinagg.release.package import package_files
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
-from dpbinagg.report.publish import package_files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release.about import About
+from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
-from dpbinagg.release.release import Choice, Release
-from dpbinagg.release.replication import replication_files
-from dpbinagg.release.saving import check_target, privacy_file, save_release, statistics_files
+from dpbinagg.release.release import Choice
+from dpbinagg.release.saving import check_target, save_release
+from dpbinagg.report.page import render
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +50,6 @@ def save_results(
         many = results.synthesize(copies=copies, rng=rng) if copies != 1 else None
         files = package_files(chosen, results, table, many, formats)
         if report:
-            from dpbinagg.report.page import render
-
             page = render(results, title=said.title, synthetic=table, files=files)
             files[REPORT] = page.encode()
     names = [*files, "README.md", "manifest.json"]
@@ -58,28 +57,15 @@ def save_results(
     return save_release(chosen, folder, overwrite=overwrite, files=files)
 
 
-def package_files(
-    release: Release,
-    results: DPResults,
-    table: pd.DataFrame,
-    copies: pd.DataFrame | None = None,
-    formats: Sequence[str] = (),
-) -> dict[str, bytes]:
-    """All files of a folder but the README, the page and the manifest."""
-    return {
-        **statistics_files(release),
-        "privacy.txt": privacy_file(results.privacy),
-        **replication_files(release, results, table, copies, formats),
-    }
-
-
 def choice_of(results: DPResults) -> Choice:
     """What must be asked of the release to get this estimate again."""
     own = results.design.formula == results.release.formula
+    # Only the estimate from bins has two covariances.
+    by_model = results.estimator == "corrected" and results.estimate.cov_type == "model"
     return Choice(
         formula=None if own else results.design.formula,
         estimator=results.estimator,
-        cov_type="model" if results.estimate.cov_type == "model" else "sandwich",
+        cov_type="model" if by_model else None,
     )
 
 
