@@ -118,8 +118,7 @@ def load_release(folder: str | Path) -> Release:
     >>> school = load_school()
     >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     release.save(f"{folder}/release")
-    ...     again = load_release(f"{folder}/release")
+    ...     again = load_release(release.save(f"{folder}/release"))
     >>> bool((again.ols().params == release.ols().params).all())
     True
     """
