@@ -10,7 +10,7 @@ from typing import Any
 from dpbinagg.curator.curator import Curator
 from dpbinagg.curator.engines import open_data
 from dpbinagg.curator.engines.tables import open_table
-from dpbinagg.errors import DomainError, IncompleteError
+from dpbinagg.errors import DomainError, FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
@@ -82,9 +82,11 @@ def dp_ols(
     cov_type : {"sandwich", "model"}
         Covariance of the estimate from bins.
     missing : {"drop", "raise"}
-        What to do with records that lack a value the formula needs.
+        What to do with records that lack a value the formula needs. "raise" tells exactly
+        whether there is one, which no mu covers; the privacy statement says so.
     neighbours : {"add-remove", "replace"}
-        What counts as one person's change of the table.
+        What counts as one person's change of the table. A ledger has a relation of its own
+        and converts.
     ledger : Ledger
         Charged before anything is released.
     rng : seed or Generator
@@ -191,24 +193,25 @@ def dp_release(
     charge = (
         nullcontext()
         if ledger is None
-        else ledger.charging(spends, formula=formula, purpose="release")
+        else ledger.charging(
+            spends, formula=formula, purpose="release", neighbours=settings.neighbours
+        )
     )
     with charge as entry:
-        curator = None
-        try:
-            # numpy's own text tells the number of records.
-            with suppress(MemoryError):
+        # numpy's own text tells the number of records.
+        with suppress(MemoryError):
+            try:
                 curator = Curator(data, design, settings.missing, rng)
-        except IncompleteError:
-            # An exact answer, so what was charged stays: nobody asks such questions for free.
+            except (PublicRefusalError, FormulaError):
+                raise
+            except BaseException:
+                # A record may have a part in it: nobody asks such questions for free.
+                if entry is not None:
+                    entry.releasing()
+                raise
             if entry is not None:
                 entry.releasing()
-            raise
-        if curator is not None:
-            if entry is not None:
-                entry.releasing()
-            with suppress(MemoryError):
-                return pipeline.conduct(curator, design, allocation, settings)
+            return pipeline.conduct(curator, design, allocation, settings)
         raise MemoryError("data: too little memory for this table; pass a path to files instead")
 
 

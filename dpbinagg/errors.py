@@ -37,6 +37,14 @@ class DataError(DPBinAggError, ValueError):
     """The table does not fit the formula and the domain."""
 
 
+class PublicRefusalError(DataError):
+    """A refusal that follows from the arguments and from the names and types of columns alone.
+
+    Every table of the same schema meets it, so it tells nothing of the records: `dp_release`
+    gives back what it charged. Any other error while records are read keeps the charge.
+    """
+
+
 class IncompleteError(DataError):
     """A record is incomplete, and ``missing="raise"`` was asked for.
 

@@ -96,6 +96,28 @@ def test_fit_shows_the_table_and_the_ledger(tmp_path, capsys):
     assert [entry["outcome"] for entry in book["entries"]] == ["released"]
 
 
+@pytest.mark.parametrize(
+    ("relation", "words", "spent"),
+    [
+        ("add-remove", "adding or removing one record", 0.5),
+        ("replace", "replacing one record by another", 1.0),
+    ],
+)
+def test_a_ledger_says_what_its_total_holds_against(tmp_path, capsys, relation, words, spent):
+    ledger = str(tmp_path / "survey.db")
+    assert run("ledger", ledger, "--create", "--mu", "2", "--neighbours", relation) == 0
+    assert f"total mu = 2 against {words}\n" in capsys.readouterr().out
+    fit = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK, "--ledger", ledger)
+    assert run(*fit, "--neighbours", "replace") == 0
+    capsys.readouterr()
+    assert run("ledger", ledger, "--json") == 0
+    book = json.loads(capsys.readouterr().out)
+    assert (book["neighbours"], book["spent"]) == (relation, spent)
+    assert [(row["neighbours"], row["counted"]) for row in book["entries"]] == [("replace", spent)]
+    assert run("ledger", ledger) == 0
+    assert ("counted" in capsys.readouterr().out) == (relation == "add-remove")
+
+
 def test_json_holds_the_results(capsys):
     arguments = ("fit", "wage ~ educ", WAGES, "--epsilon", "4", "--delta", "1e-6")
     assert run(*arguments, "--bounds", CODEBOOK, "--rng", "3", "--json") == 0

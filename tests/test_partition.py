@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.curator.noise import SeededNoise
 from dpbinagg.curator.privtree import CodeCounts, privtree
@@ -86,7 +87,7 @@ def assert_covers_once(domain, partition, seed=0):
 
 
 @given(domains(), st.integers(0, 2**32), st.floats(0.3, 20.0))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_privtree_covers_once(domain, seed, mu):
     rng = np.random.default_rng(seed)
     paths = Paths(domain, tuple(domain))
@@ -98,7 +99,7 @@ def test_privtree_covers_once(domain, seed, mu):
 
 
 @given(domains(), st.integers(1, 5), st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_grid_covers_once_and_its_boxes_are_a_partition(domain, cells, seed):
     grid = Partition.grid(domain, cells)
     assert_covers_once(domain, grid, seed)
@@ -110,7 +111,8 @@ def test_grid_covers_once_and_its_boxes_are_a_partition(domain, cells, seed):
 
 
 @given(FINITE, st.floats(1e-6, 1e6), st.integers(1, 65536))
-@settings(max_examples=200, deadline=None)
+@example(-184839.0, 446982.3140655458, 5433)
+@examples(200)
 def test_edges_are_where_the_cell_changes(low, width, n_cells):
     axis = IntervalAxis(low, low + width, n_cells)
     index = np.unique(np.linspace(1, max(n_cells - 1, 1), 50).astype(np.int64))

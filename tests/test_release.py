@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg import Budget, Partition, dp_release
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError
@@ -32,7 +33,7 @@ FRAME = make_frame()
     st.sampled_from(["add-remove", "replace"]),
     st.integers(0, 10),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_mechanisms_compose_to_the_mu_asked_for_and_never_more(mu, shares, neighbours, seed):
     names = ("ranges", "partition", "count", "sum_x", "sum_y", "moments")
     budget = Budget(**dict(zip(names, shares, strict=True)), scores=0)

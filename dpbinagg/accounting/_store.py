@@ -18,24 +18,44 @@ from pathlib import Path
 from dpbinagg.errors import BudgetError
 
 APPLICATION_ID = 0x6D75_4C67
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SCHEMA = """
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL, mu REAL NOT NULL CHECK (mu > 0),
-    created TEXT NOT NULL);
+    created TEXT NOT NULL,
+    neighbours TEXT NOT NULL CHECK (neighbours IN ('add-remove', 'replace')));
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, formula TEXT NOT NULL,
-    mu REAL NOT NULL CHECK (mu > 0), purpose TEXT NOT NULL, outcome TEXT NOT NULL, settled TEXT);
+    mu REAL NOT NULL CHECK (mu > 0), purpose TEXT NOT NULL, outcome TEXT NOT NULL, settled TEXT,
+    neighbours TEXT NOT NULL CHECK (neighbours IN ('add-remove', 'replace')));
 CREATE TRIGGER ledger_is_fixed BEFORE UPDATE ON ledger
     BEGIN SELECT RAISE(ABORT, 'the total of a ledger is fixed'); END;
 CREATE TRIGGER ledger_is_kept BEFORE DELETE ON ledger
     BEGIN SELECT RAISE(ABORT, 'the total of a ledger is fixed'); END;
-CREATE TRIGGER entry_is_fixed BEFORE UPDATE OF id, time, formula, mu, purpose ON entry
+CREATE TRIGGER entry_is_fixed BEFORE UPDATE OF id, time, formula, mu, purpose, neighbours ON entry
     BEGIN SELECT RAISE(ABORT, 'a charge is fixed'); END;
 CREATE TRIGGER entry_is_kept BEFORE DELETE ON entry
     BEGIN SELECT RAISE(ABORT, 'a charge is never deleted'); END;
 """
+
+FROM_FORMAT_1 = """
+ALTER TABLE ledger ADD COLUMN neighbours TEXT NOT NULL DEFAULT 'add-remove'
+    CHECK (neighbours IN ('add-remove', 'replace'));
+ALTER TABLE entry ADD COLUMN neighbours TEXT NOT NULL DEFAULT 'add-remove'
+    CHECK (neighbours IN ('add-remove', 'replace'));
+DROP TRIGGER entry_is_fixed;
+CREATE TRIGGER entry_is_fixed BEFORE UPDATE OF id, time, formula, mu, purpose, neighbours ON entry
+    BEGIN SELECT RAISE(ABORT, 'a charge is fixed'); END;
+"""
+"""Format 1 kept no relation, and its ledgers count as add-remove. Where an entry was promised
+against replacement, that counts it with twice what it spent, never with less."""
+
+AS_FORMAT_2 = """
+CREATE TEMP VIEW ledger AS SELECT *, 'add-remove' AS neighbours FROM main.ledger;
+CREATE TEMP VIEW entry AS SELECT *, 'add-remove' AS neighbours FROM main.entry;
+"""
+"""How a file of format 1 is read, which may be one that cannot be written."""
 
 
 class _ForkGuard:
@@ -100,7 +120,7 @@ def as_text(value: object, name: str) -> str:
     return str(value)
 
 
-def create(path: Path, name: str, mu: float, created: str, timeout: float) -> None:
+def create(path: Path, name: str, mu: float, neighbours: str, created: str, timeout: float) -> None:
     """Make `path` a ledger, unless it is one already."""
     if not path.parent.is_dir():
         raise BudgetError(
@@ -115,7 +135,7 @@ def create(path: Path, name: str, mu: float, created: str, timeout: float) -> No
         _keep_a_log(database, timeout)
         with _transaction(database):
             if _is_empty(database):
-                _fill(database, name, mu, created)
+                _fill(database, name, mu, neighbours, created)
     _sync_folder(path.parent)
 
 
@@ -127,7 +147,9 @@ def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
         _connection(_present(path), "rw", timeout) as database,
         _transaction(database),
     ):
-        _check_identity(path, database)
+        if _checked_format(path, database) == 1:
+            _run(database, FROM_FORMAT_1)
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         yield database
 
 
@@ -137,7 +159,8 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     mode = "rw" if os.access(path.parent, os.W_OK) or _has_log(path) else "ro&immutable=1"
     with _plain_words(path), _connection(_present(path), mode, timeout) as database:
         database.execute("BEGIN")
-        _check_identity(path, database)
+        if _checked_format(path, database) == 1:
+            _run(database, AS_FORMAT_2)
         yield database
 
 
@@ -184,19 +207,27 @@ def _is_empty(database: sqlite3.Connection) -> bool:
     return bool(tables == 0)
 
 
-def _fill(database: sqlite3.Connection, name: str, mu: float, created: str) -> None:
-    statement = ""
-    for line in SCHEMA.splitlines():
-        statement += line
-        if sqlite3.complete_statement(statement):
-            database.execute(statement)
-            statement = ""
-    database.execute("INSERT INTO ledger VALUES (1, ?, ?, ?)", (name, mu, created))
+def _fill(
+    database: sqlite3.Connection, name: str, mu: float, neighbours: str, created: str
+) -> None:
+    _run(database, SCHEMA)
+    database.execute("INSERT INTO ledger VALUES (1, ?, ?, ?, ?)", (name, mu, created, neighbours))
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _check_identity(path: Path, database: sqlite3.Connection) -> None:
+def _run(database: sqlite3.Connection, script: str) -> None:
+    """Run the statements of a script; `executescript` would end the transaction."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line
+        if sqlite3.complete_statement(statement):
+            database.execute(statement)
+            statement = ""
+
+
+def _checked_format(path: Path, database: sqlite3.Connection) -> int:
+    """Return the format of a ledger's file, which must be one that is known."""
     (identity,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if identity != APPLICATION_ID:
@@ -206,6 +237,7 @@ def _check_identity(path: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(path)!r} has format {version}, and this version of dpbinagg reads "
             f"formats up to {SCHEMA_VERSION}; upgrade dpbinagg."
         )
+    return int(version)
 
 
 def _present(path: Path) -> Path:

@@ -7,15 +7,39 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
-from dpbinagg.accounting._numbers import as_nonnegative, as_positive, sqrt_down, sum_of_squares
+from dpbinagg.accounting._numbers import (
+    as_nonnegative,
+    as_positive,
+    sqrt_down,
+    sqrt_up,
+    sum_of_squares,
+)
 from dpbinagg.accounting.gdp import compose
 from dpbinagg.errors import BudgetError
 
-__all__ = ["COMPONENTS", "DEFAULT_SHARES", "Allocation", "Budget", "Neighbours", "per_record_mu"]
+__all__ = [
+    "COMPONENTS",
+    "DEFAULT_SHARES",
+    "RELATIONS",
+    "Allocation",
+    "Budget",
+    "Neighbours",
+    "as_neighbours",
+    "mu_against",
+    "per_record_mu",
+]
 
 Neighbours = Literal["add-remove", "replace"]
+
+RELATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "add-remove": "adding or removing one record",
+        "replace": "replacing one record by another",
+    }
+)
+"""The neighbouring relations, as sentences name them."""
 
 COMPONENTS = ("ranges", "partition", "count", "sum_x", "sum_y", "moments", "scores")
 
@@ -192,11 +216,44 @@ def per_record_mu(mu_total: float, neighbours: str) -> float:
     `"add-remove"` gives `mu_total` and `"replace"` gives `mu_total / 2`.
     """
     total = as_positive(mu_total, "mu_total")
-    if neighbours not in get_args(Neighbours):
-        raise BudgetError(
-            f'neighbours must be "add-remove" or "replace", but {neighbours!r} was passed.'
-        )
-    return total if neighbours == "add-remove" else sqrt_down(Fraction(total) ** 2 / 4)
+    if as_neighbours(neighbours) == "add-remove":
+        return total
+    return sqrt_down(Fraction(total) ** 2 / 4)
+
+
+def mu_against(mu: float, promised: str, asked: str) -> float:
+    """Return the mu against `asked` neighbours of a release made for `mu` against `promised` ones.
+
+    Such a release is m-GDP when one record is added or removed, ``m = per_record_mu(mu,
+    promised)``, and hence 2m-GDP when one is replaced (group privacy for two steps). So a promise
+    against adding or removing counts twice against replacing, and one against replacing counts
+    half against adding or removing; the half is rounded up.
+
+    The second conversion uses how the promise was kept, not the promise alone. From privacy
+    against replacement by itself nothing follows about adding or removing: the exact number of
+    records has mu = 0 against the one and no finite mu against the other.
+
+    Examples
+    --------
+    >>> mu_against(1.0, "add-remove", "replace"), mu_against(1.0, "replace", "add-remove")
+    (2.0, 0.5)
+    """
+    value = as_positive(mu, "mu")
+    if as_neighbours(promised) == as_neighbours(asked):
+        return value
+    if asked == "replace":
+        return as_positive(2.0 * value, "mu against replacing one record")
+    return sqrt_up(Fraction(value) ** 2 / 4)
+
+
+def as_neighbours(value: object) -> Neighbours:
+    """Return `value` if it names a neighbouring relation."""
+    if value == "add-remove":
+        return "add-remove"
+    if value == "replace":
+        return "replace"
+    got = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+    raise BudgetError(f'neighbours must be "add-remove" or "replace", but {got} was passed.')
 
 
 def _check_fields(parts: Allocation | Budget) -> None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dpbinagg.accounting import gdp
+from dpbinagg.accounting.budget import RELATIONS
+
+EXACT_BIT = (
+    "That no record lacked a value was asked for (missing='raise') and is told by the release "
+    "itself: one exact fact about the records, which the guarantee does not cover."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,9 @@ class Privacy:
     claimed_mu : float
         What the caller asked for; `mu` exceeds it only where the published
         calibration was chosen.
+    missing : str
+        The public rule for incomplete records, "drop" or "raise". Under "raise" there is a
+        release only if every record is complete. That bit is exact: no finite mu covers it.
     shown_delta : float
         The delta at which the statement gives epsilon; a choice of presentation.
     """
@@ -49,6 +58,7 @@ class Privacy:
     neighbours: str
     secure: bool
     claimed_mu: float
+    missing: str = "drop"
     shown_delta: float = field(default=1e-6, compare=False)
 
     @property
@@ -84,11 +94,7 @@ class Privacy:
     @property
     def statement(self) -> str:
         """One paragraph for a methods section."""
-        relation = (
-            "adding or removing one record"
-            if self.neighbours == "add-remove"
-            else "replacing one record by another"
-        )
+        relation = RELATIONS[self.neighbours]
         delta = self.shown_delta
         shown = f"{delta:.0e}".replace("e-0", "e-")
         parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.components)
@@ -100,6 +106,8 @@ class Privacy:
             "Coefficients, standard errors and synthetic data are computed from the released "
             "statistics alone."
         )
+        if self.missing == "raise":
+            text += f" {EXACT_BIT}"
         if not self.secure:
             text += (
                 " The noise came from a seeded generator: these numbers are not for publication."
@@ -109,4 +117,6 @@ class Privacy:
     def __str__(self) -> str:
         lines = [f"{self.mu:.6g}-GDP ({self.neighbours} neighbours)"]
         lines += [f"  {m.name:<28} mu = {m.mu:.6g}" for m in self.components]
+        if self.missing == "raise":
+            lines.append("  besides, exactly: every record was complete (missing='raise')")
         return "\n".join(lines)

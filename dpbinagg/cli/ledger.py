@@ -12,6 +12,7 @@ from dpbinagg.errors import BudgetError
 def run(options: argparse.Namespace) -> None:
     """Show a ledger, or make one."""
     from dpbinagg.accounting import Ledger
+    from dpbinagg.accounting.budget import RELATIONS
 
     exists = Path(options.ledger).exists()
     if options.create:
@@ -27,21 +28,27 @@ def run(options: argparse.Namespace) -> None:
             f"ledger {options.ledger!r} does not exist; make it: "
             f"dpbinagg ledger {options.ledger} --create --mu 2"
         )
-    ledger = Ledger(options.ledger, options.mu, options.name)
+    ledger = Ledger(options.ledger, options.mu, options.name, neighbours=options.neighbours)
     entries = ledger.entries()
     if options.json:
         print_json(
             {
                 "name": ledger.name,
                 "total": ledger.total,
+                "neighbours": ledger.neighbours,
                 "spent": ledger.spent,
                 "remaining": ledger.remaining,
                 "entries": entries.to_dict("records"),
             }
         )
         return
-    print(f"Ledger of {ledger.name}: total mu = {ledger.total:.6g}")
+    relation = RELATIONS[ledger.neighbours]
+    print(f"Ledger of {ledger.name}: total mu = {ledger.total:.6g} against {relation}")
     print(f"spent {ledger.spent:.6g}, left {ledger.remaining:.6g}")
+    if (entries["neighbours"] == ledger.neighbours).all():
+        entries = entries.drop(columns=["neighbours", "counted"])
+    else:
+        print(f"mu: as it was charged; counted: what it is against {relation}")
     if len(entries):
         print()
         print(entries.to_string(index=False))

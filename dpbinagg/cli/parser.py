@@ -91,6 +91,10 @@ examples:
 
 Spending composes as the root of the sum of squares: four fits with mu = 1 make mu = 2. A fit
 that would exceed the total is refused before it looks at the records.
+
+A total holds against adding or removing one record, or with --create --neighbours replace against
+replacing one. A fit in the other relation is converted: replacing is removing and adding, so the
+same fit has twice the mu against it.
 """
 
 PLAN = """\
@@ -311,6 +315,11 @@ def _ledger(commands: Any) -> None:
     parser.add_argument("--create", action="store_true", help="make a new ledger")
     parser.add_argument("--mu", type=float, help="total of the new ledger")
     parser.add_argument("--name", help="name of the data set; the file's name by default")
+    parser.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace"),
+        help="what the total of a new ledger holds against; add-remove by default",
+    )
     _output(parser, compare=False)
 
 

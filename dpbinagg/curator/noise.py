@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.curator.blocks import Errand, begin, chunks
-from dpbinagg.errors import DataError
+from dpbinagg.errors import PublicRefusalError
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
@@ -143,18 +143,18 @@ def noise_source(rng: np.random.Generator | int | None) -> Noise:
     if rng is None:
         return SecureNoise()
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer | np.random.Generator):
-        raise DataError(
+        raise PublicRefusalError(
             f"rng must be None (secure noise), a seed or a numpy Generator, got "
             f"{type(rng).__name__}"
         )
     if not isinstance(rng, np.random.Generator) and rng < 0:
-        raise DataError("rng must be a seed of at least 0; leave it out for secure noise")
+        raise PublicRefusalError("rng must be a seed of at least 0; leave it out for secure noise")
     return SeededNoise(np.random.default_rng(rng))
 
 
 def _check_scale(scale: float) -> None:
     if not 1.0 <= scale <= MAX_SCALE:
-        raise DataError(
+        raise PublicRefusalError(
             "the noise scale does not fit the grid of whole numbers; "
             "use a mu between about 1e-5 and 1e9 for every component of the budget"
         )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.errors import DataError, IncompleteError
+from dpbinagg.errors import IncompleteError, PublicRefusalError
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 
@@ -38,7 +38,7 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
     import pandas as pd
 
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(
+        raise PublicRefusalError(
             f"data must be a table such as a pandas DataFrame, got {type(frame).__name__}"
         )
     columns: dict[str, NDArray[Any]] = {}
@@ -65,11 +65,11 @@ def read_records(frame: Any, domain: Domain, variables: Sequence[str], missing: 
 def _column(frame: Any, names: list[Any], name: str) -> Any:
     matches = [column for column in names if column == name]
     if not matches:
-        raise DataError(
+        raise PublicRefusalError(
             f"data has no column {name!r}, which the formula uses; check the spelling or rename it"
         )
     if len(matches) > 1:
-        raise DataError(f"data has several columns named {name!r}; keep one of them")
+        raise PublicRefusalError(f"data has several columns named {name!r}; keep one of them")
     return frame[name]
 
 
@@ -87,7 +87,7 @@ def numeric_values(column: Any, variable: Numeric, name: str) -> NDArray[np.floa
         types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
     ) and not types.is_complex_dtype(dtype)
     if not numeric and not types.is_object_dtype(dtype):
-        raise DataError(
+        raise PublicRefusalError(
             f"column {name!r} must be numeric, but its dtype is {dtype}; convert it, or declare "
             "its levels in bounds if it is a category"
         )
@@ -154,7 +154,7 @@ def _position(value: object, positions: Mapping[object, int]) -> int:
 
 def _check_levels(possible: bool, name: str, what: str) -> None:
     if not possible:
-        raise DataError(
+        raise PublicRefusalError(
             f"column {name!r}: none of its declared levels can occur, given {what}; declare the "
             "levels as they are in the table, or convert the column"
         )

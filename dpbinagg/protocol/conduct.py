@@ -188,7 +188,7 @@ def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     """What the curator has released so far, under the caller's neighbouring relation."""
     factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)
     mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.mechanisms)
-    return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu)
+    return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
 
 
 def refine(curator: Curator, design: Design, moments: Noisy, mu: float) -> tuple[Noisy, State]:

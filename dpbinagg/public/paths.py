@@ -81,17 +81,34 @@ class IntervalAxis:
 
     def _first_number(self, cell: Cells, near: NDArray[np.float64]) -> NDArray[np.float64]:
         """The smallest number in each cell, sought by bisection around `near`."""
-        reach = np.spacing(max(abs(self.lower), abs(self.upper)))
-        below = np.maximum(near - 4.0 * reach, self.lower)
-        above = np.minimum(near + 4.0 * reach, self.upper)
+        below, above = self._bracket(cell, np.clip(near, self.lower, self.upper))
         while True:
             middle = below + (above - below) / 2.0
             undecided = (below < middle) & (middle < above)
             if not undecided.any():
-                return np.asarray(above)
+                return above
             reached = self.cells(middle) >= cell
             above = np.where(undecided & reached, middle, above)
             below = np.where(undecided & ~reached, middle, below)
+
+    def _bracket(
+        self, cell: Cells, near: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Numbers ``below < first <= above`` around the first number of each (inner) cell.
+
+        `cells` never decreases, is 0 at `lower` and ``n_cells - 1`` at `upper`. Doubled steps
+        away from `near` therefore end on both sides, however large the rounding errors are.
+        """
+        below = above = near
+        step = np.spacing(self.upper - self.lower)
+        while (early := self.cells(below) >= cell).any():
+            below = np.where(early, np.maximum(below - step, self.lower), below)
+            step *= 2.0
+        step = np.spacing(self.upper - self.lower)
+        while (late := self.cells(above) < cell).any():
+            above = np.where(late, np.minimum(above + step, self.upper), above)
+            step *= 2.0
+        return below, above
 
     def add_boxes(self, name: str, start: Cells, stop: Cells, boxes: Boxes) -> None:
         lower, upper = np.split(self.edges(np.append(start, stop)), 2)

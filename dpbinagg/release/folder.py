@@ -17,7 +17,7 @@ from dpbinagg.errors import ReleaseError
 
 MANIFEST = "manifest.json"
 FORMAT = "dpbinagg release"
-SCHEMA = 1
+SCHEMA = 2
 EXCHANGE = 2
 """RENAME_EXCHANGE of Linux' renameat2: two names swap in one step."""
 
@@ -130,7 +130,7 @@ def _read_manifest(source: Path) -> dict[str, dict[str, Any]]:
         raise ReleaseError(f"{str(source)!r} is not a release; its {MANIFEST} says so")
     if schema != SCHEMA:
         newer = isinstance(schema, int) and schema > SCHEMA
-        remedy = "upgrade dpbinagg" if newer else "save the release again"
+        remedy = "upgrade dpbinagg" if newer else "open it with dpbinagg 0.1, which saved it"
         raise ReleaseError(
             f"{str(source)!r} has version {str(schema)[:20]} of the release format, this package "
             f"reads version {SCHEMA}; {remedy}"

@@ -111,6 +111,7 @@ def privacy_to_plain(privacy: Privacy) -> dict[str, Any]:
         "claimed_mu": privacy.claimed_mu,
         "neighbours": privacy.neighbours,
         "secure": privacy.secure,
+        "missing": privacy.missing,
         "mechanisms": [{"name": m.name, "mu": m.mu, "law": m.law} for m in privacy.mechanisms],
     }
 
@@ -118,7 +119,9 @@ def privacy_to_plain(privacy: Privacy) -> dict[str, Any]:
 def privacy_from_plain(plain: Mapping[str, Any]) -> Privacy:
     """The privacy that `privacy_to_plain` described."""
     mechanisms = tuple(Mechanism(m["name"], m["mu"], m["law"]) for m in plain["mechanisms"])
-    return Privacy(mechanisms, plain["neighbours"], plain["secure"], plain["claimed_mu"])
+    return Privacy(
+        mechanisms, plain["neighbours"], plain["secure"], plain["claimed_mu"], plain["missing"]
+    )
 
 
 def tree_to_plain(value: Any) -> Any:

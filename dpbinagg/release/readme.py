@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.about import NOT_STATED, About
 from dpbinagg.release.release import Release
@@ -19,10 +20,6 @@ SOFTWARE = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "opendp")
 MOST_LEVELS = 8
 """Levels of a category that its row of the README lists; the codebook has all."""
 
-RELATIONS = {
-    "add-remove": "adding or removing one record",
-    "replace": "replacing one record by another",
-}
 FILES = {
     "README.md": "this file",
     "privacy.txt": "the privacy guarantee, in words and by mechanism",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from dpbinagg.accounting.budget import RELATIONS
+from dpbinagg.accounting.privacy import EXACT_BIT
 from dpbinagg.public.domain import Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
@@ -103,15 +105,12 @@ def _never_split(release: Release, estimator: str) -> list[str]:
 
 
 def _guarantee(release: Release, delta: float, epsilon: float) -> str:
-    relation = (
-        "adding or removing one record"
-        if release.privacy.neighbours == "add-remove"
-        else "replacing one record by another"
-    )
-    return (
+    relation = RELATIONS[release.privacy.neighbours]
+    text = (
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against {relation}, "
         f"which implies epsilon = {epsilon:.3g} at delta = {power(delta)}."
     )
+    return f"{text} {EXACT_BIT}" if release.privacy.missing == "raise" else text
 
 
 def _calibration(release: Release) -> list[str]:

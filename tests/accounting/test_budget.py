@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.accounting import Allocation, Budget, gdp, per_record_mu
 from dpbinagg.accounting.budget import COMPONENTS, DEFAULT_SHARES
@@ -27,7 +28,7 @@ def budgets(draw: st.DrawFn) -> Budget:
     return Budget(**parts)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@examples(300)
 @given(budgets(), st.floats(1e-300, 1e6))
 def test_parts_compose_to_the_total_and_never_more(budget: Budget, total: float) -> None:
     allocation = budget.split(total)
@@ -37,7 +38,7 @@ def test_parts_compose_to_the_total_and_never_more(budget: Budget, total: float)
     assert allocation.total == gdp.compose(*allocation.as_dict().values()) <= total
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@examples(200)
 @given(budgets(), st.floats(1e-6, 1e3))
 def test_parts_keep_the_relative_sizes(budget: Budget, total: float) -> None:
     allocation = budget.split(total)

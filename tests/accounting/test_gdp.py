@@ -9,8 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import dpbinagg.gdp as public_gdp
 from dpbinagg import gdp
@@ -76,7 +77,7 @@ def test_conversions_invert_over_the_grid(mu: float, delta: float) -> None:
     assert gdp.mu(epsilon, delta) == pytest.approx(mu, rel=1e-11)
 
 
-@settings(deadline=None, max_examples=150, derandomize=True)
+@examples(150)
 @given(mus, log_deltas)
 def test_what_is_reported_holds_and_what_is_spent_is_covered(mu: float, log_delta: float) -> None:
     delta = math.exp(log_delta)
@@ -87,7 +88,7 @@ def test_what_is_reported_holds_and_what_is_spent_is_covered(mu: float, log_delt
     assert gdp.epsilon(spent, delta) <= epsilon * (1 + 1e-11) + 1e-300
 
 
-@settings(deadline=None, max_examples=150, derandomize=True)
+@examples(150)
 @given(mus, st.floats(0.0, 100.0), st.floats(1.0001, 2.0))
 def test_delta_is_monotone(mu: float, epsilon: float, factor: float) -> None:
     assert gdp.log_delta(mu * factor, epsilon) >= gdp.log_delta(mu, epsilon)
@@ -112,7 +113,7 @@ def test_mu_from_pure_is_an_upper_bound_for_large_epsilon(epsilon: float) -> Non
         assert log_tail(mu) <= target <= log_tail(mu * (1 - 1e-14))
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@examples(300)
 @given(st.floats(1e-300, 1e6))
 def test_pure_conversions_invert_from_below(mu: float) -> None:
     back = gdp.mu_from_pure(gdp.pure_from_mu(mu))
@@ -127,7 +128,7 @@ def test_pure_epsilon_is_worse_than_its_gaussian_bound() -> None:
         assert tight == pytest.approx(math.tanh(epsilon / 2), rel=1e-12)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@examples(300)
 @given(st.lists(st.floats(0.0, 1e150), max_size=12))
 def test_compose_is_the_smallest_float_above_the_exact_root(parts: list[float]) -> None:
     total = gdp.compose(*parts)

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.accounting import Ledger, _store
 from dpbinagg.errors import BudgetError, DPBinAggWarning
@@ -34,7 +35,16 @@ def outcomes(ledger: Ledger) -> list[str]:
 def test_a_new_ledger_is_empty(ledger: Ledger) -> None:
     assert (ledger.total, ledger.spent, ledger.remaining) == (1.0, 0.0, 1.0)
     entries = ledger.entries()
-    assert list(entries) == ["id", "time", "formula", "mu", "purpose", "outcome"]
+    assert list(entries) == [
+        "id",
+        "time",
+        "formula",
+        "mu",
+        "neighbours",
+        "counted",
+        "purpose",
+        "outcome",
+    ]
     assert len(entries) == 0
     assert (entries["id"].dtype, entries["mu"].dtype) == (np.int64, np.float64)
 
@@ -55,6 +65,8 @@ def test_a_charge_is_written_down(ledger: Ledger) -> None:
         "id": 1,
         "formula": "wage ~ educ",
         "mu": 0.6,
+        "neighbours": "add-remove",
+        "counted": 0.6,
         "purpose": "table 1",
         "outcome": "charged, outcome unknown",
     }
@@ -80,7 +92,7 @@ def test_remaining_can_be_charged_to_the_last_unit(
             ledger.charge(tiny)
 
 
-@settings(deadline=None, max_examples=25, derandomize=True)
+@examples(25)
 @given(st.floats(1e-3, 1e3), st.lists(st.floats(1e-3, 0.9), min_size=1, max_size=6))
 def test_no_sequence_of_charges_exceeds_the_total(total: float, shares: list[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,8 @@ def test_eight_processes_charging_for_three_seconds(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "a.ledger", mu=2.0)
     end = time.monotonic() + 3.0
 
-    def spend(report: Report) -> None:
-        draw = random.Random(os.getpid())
+    def spend(report: Report, seed: int) -> None:
+        draw = random.Random(seed)
         while time.monotonic() < end:
             mu = draw.uniform(0.01, 0.2)
             number = charge_if_it_fits(ledger, mu)
@@ -113,7 +114,8 @@ def test_eight_processes_charging_for_three_seconds(tmp_path: Path) -> None:
             else:
                 report(number, mu)
 
-    results = [child.finish() for child in [Child(spend) for _ in range(8)]]
+    children = [Child(partial(spend, seed=seed)) for seed in range(8)]
+    results = [child.finish() for child in children]
     assert [status for status, _ in results] == [0] * 8
     told = dict(pair for _, charges in results for pair in charges)
     entries = ledger.entries()

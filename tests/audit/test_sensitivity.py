@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg import Budget
 from dpbinagg.audit.gaussian import pair_up, theory
@@ -107,7 +108,7 @@ AUDITORS: dict[str, Auditor] = {}
 
 
 @pytest.mark.parametrize("formula", [FORMULAS[1], FORMULAS[3]])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@examples(25, suppress_health_check=list(HealthCheck))
 @given(record=RECORD)
 def test_any_record(formula: str, record: dict[str, Any]) -> None:
     one = AUDITORS.setdefault(formula, auditor(formula, "all"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.curator import histogram as module
 from dpbinagg.curator.engines import counts as counts_module
@@ -50,7 +51,7 @@ def test_histogram_is_that_of_a_search(variable: Numeric, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(module.histogram(values, edges), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     depth=st.integers(0, 32),
     n_starts=st.integers(1, 300),

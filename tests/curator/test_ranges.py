@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.curator.detection import detect
 from dpbinagg.curator.ranges import (
@@ -103,7 +104,7 @@ def test_a_record_moves_the_joint_counts_by_the_root_of_their_number(values):
     assert math.sqrt(square) == math.sqrt(len(VARIABLES))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(VARIABLES),
     st.integers(0, 2**32 - 1),

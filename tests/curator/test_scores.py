@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from whole_factors import factors
 
 from dpbinagg.curator import scores
@@ -66,7 +67,7 @@ def test_the_scores_are_the_sums_of_their_definition():
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.01, 3.0), st.floats(0.05, 10.0))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_no_record_contributes_more_than_the_sensitivity(seed, p, clip, radius):
     rng = np.random.default_rng(seed)
     n = 200

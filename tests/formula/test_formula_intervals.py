@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
@@ -37,7 +38,7 @@ def _extend(inner):
 expressions = st.recursive(leaf, _extend, max_leaves=6)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@examples(400)
 @given(expressions, st.integers(0, 2**32 - 1))
 def test_intervals_bound_every_value(code, seed):
     try:
@@ -71,7 +72,7 @@ def test_intervals_bound_every_value(code, seed):
     assert np.all(z <= high[:, 1]), code
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100)
 @given(st.floats(-50, 50), st.floats(0, 20))
 def test_waves_are_tight(start, width):
     domain = Domain({"y": (0, 1), "x": (-100, 100)})

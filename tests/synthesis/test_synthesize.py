@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg import Budget, dp_ols
 from dpbinagg.analyst.fit import released_bins
@@ -360,9 +361,7 @@ def test_releases_with_some_components_only(budget):
             result.synthesize(kind="binagg")
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n=st.integers(1, 400),
     mu=st.floats(0.05, 20),

@@ -27,11 +27,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from dpbinagg import Budget, Domain, Ledger, Release, dp_ols, dp_release, show_progress
+from dpbinagg import (
+    Budget,
+    Domain,
+    Ledger,
+    Release,
+    dp_ols,
+    dp_release,
+    load_release,
+    show_progress,
+)
 from dpbinagg.audit.content import content
-from dpbinagg.errors import DataError, DPBinAggError
+from dpbinagg.curator.curator import Curator
+from dpbinagg.errors import DataError, DPBinAggError, PublicRefusalError
 
 INSIDE, BEYOND, LOW, INDEX, ELSEWHERE = 987654.321, 7.6543219e17, -31337.75, 424242.125, 66613.875
 WORD, LABEL = "zq§canary", "ix§canary"
@@ -219,6 +230,71 @@ def test_an_exact_answer_is_charged(outside: Path) -> None:
     assert ledger.spent == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("error", [DataError, MemoryError, OSError, KeyboardInterrupt])
+def test_a_failure_while_reading_is_charged(
+    outside: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """A record may have a part in any error that the schema alone does not explain."""
+
+    def broken(*_: object) -> None:
+        # The charge stands before anything is read.
+        assert ledger.spent == 1.0
+        raise error
+
+    ledger = Ledger(outside / "ledger.db", mu=3.0)
+    monkeypatch.setattr(Curator, "__init__", broken)
+    with pytest.raises(error):
+        dp_release("y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS, ledger=ledger, rng=1)
+    assert ledger.entries()["outcome"].tolist() == ["interrupted"]
+    assert ledger.spent == 1.0
+
+
+@pytest.mark.parametrize(
+    ("more", "change"),
+    [
+        ({}, lambda frame: frame.drop(columns="x")),
+        ({}, lambda frame: pd.concat([frame, frame[["x"]]], axis=1)),
+        ({}, lambda frame: frame.assign(x=pd.to_datetime("2026-01-01"))),
+        ({}, lambda frame: pa.Table.from_pandas(frame[["y"]], preserve_index=False)),
+        (
+            {},
+            lambda frame: pa.Table.from_pandas(
+                frame.assign(x="text")[["x", "y"]], preserve_index=False
+            ),
+        ),
+        ({"rng": "seed"}, lambda frame: frame),
+    ],
+    ids=["no column", "two columns", "dates", "no column, Arrow", "text, Arrow", "rng"],
+)
+def test_a_refusal_that_no_record_can_cause_is_free(
+    outside: Path, more: dict[str, Any], change: Callable[[pd.DataFrame], Any]
+) -> None:
+    """The same for the table and for its first row: names and types decide."""
+    ledger = Ledger(outside / "ledger.db", mu=3.0)
+    said = set()
+    for frame in (table(), table().iloc[:1]):
+        given = {"bounds": BOUNDS, "ledger": ledger, "rng": 1} | more
+        with pytest.raises(PublicRefusalError) as caught:
+            dp_release("y ~ x", change(frame), mu=1.0, **given)
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert ledger.entries()["outcome"].tolist() == ["failed before release"] * 2
+    assert ledger.spent == 0.0
+
+
+@pytest.mark.parametrize("missing", ["drop", "raise"])
+def test_the_statement_tells_of_the_exact_bit(outside: Path, missing: str) -> None:
+    """Under "raise" a release exists only if every record is complete, which no mu covers."""
+    results = dp_ols("y ~ x", table().dropna(), mu=1.0, bounds=BOUNDS, missing=missing, rng=1)
+    results.release.save(outside / "release")
+    for privacy in (results.privacy, load_release(outside / "release").privacy):
+        assert privacy.missing == missing
+        assert ("one exact fact" in privacy.statement) == (missing == "raise")
+        assert ("every record was complete" in str(privacy)) == (missing == "raise")
+    notes = " ".join(results.summary().as_text().split())
+    assert ("one exact fact" in notes) == (missing == "raise")
+
+
 def test_private_table_is_let_go(outside: Path) -> None:
     """No result keeps the table, or an array of it, alive."""
     frame = table()
@@ -282,7 +358,6 @@ def test_errors(name: str, outside: Path) -> None:
 
 
 def test_forbidden_pickles() -> None:
-    from dpbinagg.curator.curator import Curator
     from dpbinagg.formula import build_design
 
     design = build_design("y ~ x", BOUNDS)

@@ -391,8 +391,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "a.db", mu=total)
     end = time.monotonic() + SECONDS
 
-    def work(report: Report) -> None:
-        draw = random.Random(os.getpid())
+    def work(report: Report, seed: int) -> None:
+        draw = random.Random(seed)
         while time.monotonic() < end:
             mu = draw.uniform(0.01, 0.5)
             try:
@@ -405,7 +405,8 @@ def test_eight_processes_on_one_ledger(tmp_path: Path) -> None:
             ledger.settle(number, "failed before release" if refund else "released")
             report((number, mu, refund))
 
-    results = [child.finish() for child in [Child(work) for _ in range(8)]]
+    children = [Child(partial(work, seed=seed)) for seed in range(8)]
+    results = [child.finish() for child in children]
     assert [status for status, _ in results] == [0] * 8
     told = {number: (mu, refund) for _, said in results for number, mu, refund in said}
     entries = ledger.entries()

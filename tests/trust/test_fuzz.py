@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from properties import examples
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -18,9 +19,7 @@ FOUND: dict[str, list[str]] = {"formula": ["085e"], "codebook": [], "folder": []
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@examples(150, suppress_health_check=list(HealthCheck))
 @given(data=st.binary(max_size=120))
 def test_inputs(name: str, data: bytes) -> None:
     TARGETS[name](data)

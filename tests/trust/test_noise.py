@@ -24,9 +24,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from properties import examples
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
@@ -44,7 +45,10 @@ from dpbinagg.errors import BudgetError
 
 SCALE = 2.0**40
 DRAWS = {"gaussian": 4_000, "laplace": 8_000}
-TOLERANCE = 0.12
+TOLERANCE = 0.15
+"""Six standard deviations of a mean square of that many draws: 1 in 100 million by chance."""
+BY_CHANCE = 1e-9
+"""The secure source has no seed: right draws must pass but for one run in 100 million."""
 Law = Callable[[int, float], NDArray[np.int64]]
 
 
@@ -59,9 +63,9 @@ def variance_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
 
 
 def shape_fits(drawn: NDArray[np.int64], scale: float, law: str) -> bool:
-    """Kolmogorov's test of the law at `scale`, at a level of 1 in 100,000."""
+    """Kolmogorov's test of the law at `scale`, at the level `BY_CHANCE`."""
     name = "norm" if law == "gaussian" else "laplace"
-    return bool(stats.kstest(drawn / scale, name).pvalue > 1e-5)
+    return bool(stats.kstest(drawn / scale, name).pvalue > BY_CHANCE)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
@@ -71,7 +75,7 @@ def test_scale_and_law(source: str, law: str) -> None:
     assert drawn.dtype == np.int64
     assert variance_fits(drawn, SCALE, law)
     assert shape_fits(drawn, SCALE, law)
-    assert abs(drawn.mean()) < 5 * drawn.std() / math.sqrt(len(drawn))
+    assert abs(drawn.mean()) < 6.5 * drawn.std() / math.sqrt(len(drawn))
 
 
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
@@ -94,7 +98,7 @@ def released(mu: float, count: int = 4_000) -> NDArray[np.float64]:
 def test_mechanism_has_the_scale_it_promises(mu: float) -> None:
     noise = released(mu) * mu
     assert abs(float(np.mean(noise**2)) - 1.0) < TOLERANCE
-    assert stats.kstest(noise, "norm").pvalue > 1e-5
+    assert stats.kstest(noise, "norm").pvalue > BY_CHANCE
 
 
 @pytest.mark.parametrize("wrong", [0.7, 1.3])
@@ -109,7 +113,7 @@ def test_margin_covers_the_discrete_law() -> None:
     assert MARGIN - 1.0 > 2.0 ** (-2 * NOISE_BITS) / 24.0
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(200)
 @given(
     sums=st.lists(st.integers(-(2**75), 2**75), min_size=4, max_size=4),
     direction=st.lists(st.integers(-100, 100), min_size=4, max_size=4),
@@ -245,7 +249,7 @@ def test_threads_never_repeat() -> None:
 
 def test_many_values_at_once_never_repeat() -> None:
     """Values are drawn by several threads; each has randomness of its own."""
-    drawn = SecureNoise().gaussian(5_000, SCALE)
+    drawn = SecureNoise().gaussian(5_000, 2.0**55)  # two are equal by chance once in 10^10
     assert len(set(drawn.tolist())) == 5_000
 
 

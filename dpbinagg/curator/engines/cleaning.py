@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.curator.engines.tables import Table
-from dpbinagg.errors import DataError
+from dpbinagg.errors import PublicRefusalError
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 WHOLE = 2.0**52
@@ -60,7 +60,7 @@ class Cleaner:
     def _number(self, name: str, variable: Numeric, dtype: Any) -> Any:
         nw = self._nw
         if not (self.table.text or dtype.is_numeric() or dtype == nw.Boolean):
-            raise DataError(
+            raise PublicRefusalError(
                 f"column {name!r} must be numeric, but its dtype is {dtype}; convert it, or "
                 "declare its levels in bounds if it is a category"
             )
@@ -75,7 +75,7 @@ class Cleaner:
         if isinstance(dtype, nw.Enum):
             possible = {label: code for label, code in levels.items() if label in dtype.categories}
         if not possible or not (text or dtype.is_numeric() or dtype == nw.Boolean):
-            raise DataError(
+            raise PublicRefusalError(
                 f"column {name!r}: none of its declared levels can occur, given its dtype "
                 f"{dtype}; declare the levels as they are in the table, or convert the column"
             )
@@ -150,7 +150,7 @@ def _kind(level: Hashable) -> str:
 
 def _dtype(schema: Any, name: str) -> Any:
     if name not in schema:
-        raise DataError(
+        raise PublicRefusalError(
             f"data has no column {name!r}, which the formula uses; check the spelling or rename it"
         )
     return schema[name]

@@ -1,0 +1,3 @@
+"""Loads the profile of hypothesis before any test module asks for one."""
+
+import properties as properties
