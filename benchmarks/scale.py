@@ -180,7 +180,7 @@ def child(kind: str, folder: Path) -> None:
         made.sql(moments_query(folder)).fetchall()
     else:
         from dpbinagg import dp_ols
-        from dpbinagg.curator.noise import SecureNoise
+        from dpbinagg.kernel.noise import SecureNoise
 
         SecureNoise().gaussian(1, 100.0)
         start = time.perf_counter()

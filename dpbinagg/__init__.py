@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dpbinagg.protocol.progress import show_progress as show_progress
     from dpbinagg.public.domain import Domain as Domain
     from dpbinagg.public.partition import Partition as Partition
+    from dpbinagg.reading import open_table as open_table
     from dpbinagg.release.release import Release as Release
     from dpbinagg.release.saving import load_release as load_release
 
@@ -54,6 +55,7 @@ _EXPORTS = {
     "dp_release": "dpbinagg.api",
     "plan": "dpbinagg.protocol.planning",
     "load_release": "dpbinagg.release.saving",
+    "open_table": "dpbinagg.reading",
     "refit": "dpbinagg.analyst.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
     "show_progress": "dpbinagg.protocol.progress",

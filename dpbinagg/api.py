@@ -7,11 +7,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from dpbinagg.curator.curator import Curator
-from dpbinagg.curator.engines import open_data
-from dpbinagg.curator.engines.tables import open_table
-from dpbinagg.errors import DomainError, FormulaError, PublicRefusalError
+from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
+from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     COV_TYPES,
@@ -23,6 +21,8 @@ from dpbinagg.protocol.settings import (
     one_of,
 )
 from dpbinagg.public.domain import Domain
+from dpbinagg.reading import open_source
+from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.release import Choice, Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
@@ -57,8 +57,10 @@ def dp_ols(
         ``"np.log(wage) ~ educ + exper + I(exper**2) + C(region)"``.
     data : table or path
         The private records: a pandas, Polars, PyArrow, DuckDB, Spark or Dask
-        table, or the path of a CSV or Parquet file. Column names and dtypes
-        count as public.
+        table; the path of a .csv, .tsv, .parquet, .dta, .sav or .xlsx file, of
+        a folder or a pattern of files; or what `open_table` gives, which takes
+        the separator, the decimal mark and the encoding of a text file. Column
+        names and dtypes count as public.
     mu : float
         Total privacy, mu-GDP. About 0.5 is strict, 1 usual, 2 lenient; see
         `dpbinagg.gdp` for epsilon and delta.
@@ -67,9 +69,11 @@ def dp_ols(
     bounds : mapping or Domain
         Public bounds and levels, ``{"educ": (0, 20), "region": ["N", "S"]}``.
         Numeric bounds that are not given are found privately, from the same
-        budget; the levels of categories must be declared here, by a
-        categorical dtype, or by ``C(x, levels=...)``. Bounds must not be read
-        off the private data.
+        budget; the levels of categories must be declared, here or by
+        ``C(x, levels=...)``. A categorical dtype alone is refused: its levels
+        may have been learnt from the records. Where they are public,
+        ``bounds=Domain.from_frame(df)`` says so. Bounds must not be read off
+        the private data.
     budget : Budget
         How mu is divided over the components of the release.
     partition : {"privtree", "grid"} or Partition
@@ -183,8 +187,10 @@ def dp_release(
         neighbours=neighbours,
         estimator=estimator,
     )
-    data = open_data(data)
-    declared = declared_domain(settings.domain, data)
+    source = open_source(data)
+    declared = declared_domain(settings.domain, source)
+    if has_doubts(declared, source):
+        refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, check_constants(constants))
     check_scale(design)
     allocation = pipeline.allocate(settings, design)
@@ -201,7 +207,7 @@ def dp_release(
         # numpy's own text tells the number of records.
         with suppress(MemoryError):
             try:
-                curator = Curator(data, design, settings.missing, rng)
+                curator = pipeline.open_curator(source, design, settings.missing, rng)
             except (PublicRefusalError, FormulaError):
                 raise
             except BaseException:
@@ -216,16 +222,5 @@ def dp_release(
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:
-    """The caller's domain, and the levels that the table's dtypes declare."""
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame):
-        return Domain({**open_table(data).declared(), **domain})
-    schema: dict[str, object] = {}
-    for place, (name, dtype) in enumerate(data.dtypes.items()):
-        levels = isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype)
-        if levels and isinstance(name, str) and name not in domain:
-            # A category that cannot be declared matters only if the formula uses it.
-            with suppress(DomainError):
-                schema.update(Domain.from_frame(data.iloc[:0, [place]]))
-    return Domain({**schema, **domain})
+    """The caller's domain, and the truth values that the table stores as such."""
+    return Domain({**open_source(data).declared(), **domain})

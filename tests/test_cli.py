@@ -19,9 +19,10 @@ from dpbinagg import Domain, Ledger, dp_ols, load_release
 from dpbinagg.analyst.synthesis import tables as synthesis
 from dpbinagg.cli import main
 from dpbinagg.cli.parser import KINDS
-from dpbinagg.cli.tables import read_table, with_labels, with_types, write_table
+from dpbinagg.cli.writing import write_table
 from dpbinagg.datasets import codebook_path, data_path, load_wages
-from dpbinagg.errors import DataError
+from dpbinagg.errors import DataError, DomainError
+from dpbinagg.reading import open_source
 
 FORMULA = "np.log(wage) ~ educ + exper + C(region)"
 CODEBOOK = str(codebook_path("wages"))
@@ -360,14 +361,16 @@ def write_labelled(frame: pd.DataFrame, path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["dta", "sav"])
-def test_value_labels_become_levels(survey, tmp_path, ending):
+def test_levels_are_declared_by_code_or_by_label(survey, tmp_path, ending):
     path = tmp_path / f"survey.{ending}"
     write_labelled(survey, path)
-    frame = read_table(path, "income ~ age + C(sex)", Domain(BOUNDS))
-    assert list(frame["sex"].cat.categories) == ["male", "female"]
-    assert frame["sex"].astype(str).tolist() == survey["sex"].tolist()
-    res = dp_ols("income ~ age + C(sex)", frame, mu=5, bounds=BOUNDS, rng=1)
-    assert "C(sex)[T.female]" in res.params.index
+    fits = [
+        dp_ols("income ~ age + C(sex)", path, mu=5, bounds={**BOUNDS, "sex": levels}, rng=1)
+        for levels in (["male", "female"], {"levels": [1, 2]}, ["1", "2"])
+    ]
+    assert "C(sex)[T.female]" in fits[0].params.index
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.params, fits[0].params)
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "dta", "sav", "xlsx"])
@@ -384,8 +387,7 @@ def test_every_format_gives_the_same_regression(survey, tmp_path, ending):
         write_labelled(survey, path)
     domain = Domain({**BOUNDS, "sex": ["male", "female"]})
     formula = "income ~ age + C(sex)"
-    frame = read_table(path, formula, domain)
-    found = dp_ols(formula, frame, mu=5, bounds=domain, rng=1)
+    found = dp_ols(formula, path, mu=5, bounds=domain, rng=1)
     expected = dp_ols(formula, survey, mu=5, bounds=domain, rng=1)
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
 
@@ -412,11 +414,12 @@ def test_a_sheet_is_found_by_its_name(tmp_path):
     with pd.ExcelWriter(path) as book:
         pd.DataFrame({"x": [1.0]}).to_excel(book, sheet_name="first", index=False)
         pd.DataFrame({"x": [2.0]}).to_excel(book, sheet_name="second", index=False)
-    domain = Domain({"x": (0, 9), "y": (0, 9)})
+    domain = Domain({"x": (0, 9)})
     for name, value in ((None, 1.0), ("first", 1.0), ("second", 2.0)):
-        assert read_table(path, "y ~ x", domain, name)["x"].tolist() == [value]
-    with pytest.raises(DataError, match="has no sheet 'third'; check --sheet"):
-        read_table(path, "y ~ x", domain, "third")
+        (batch,) = open_source(path, sheet=name).batches(domain, ["x"])
+        assert batch["x"].tolist() == [value]
+    with pytest.raises(DataError, match=r"has no sheet 'third'; check sheet= \(--sheet\)"):
+        open_source(path, sheet="third")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "dta", "sav", "xlsx"])
@@ -434,39 +437,17 @@ def test_codebooks_show_the_schema_and_no_value(survey, tmp_path, ending, capsys
     out = tmp_path / "codebook.csv"
     assert run("codebook", str(path), "--out", str(out)) == 0
     text = out.read_text()
-    assert text.splitlines()[0] == "name,type,lower,upper,levels,unit,description"
+    header = "name,type,lower,upper,levels,labels,missing,unit,description"
+    assert text.splitlines()[0] == header
     assert "98" not in text
     if ending in ("dta", "sav"):
-        assert Domain.from_csv(out)["sex"].levels == ("male", "female")
+        assert "\nsex,,,,1|2,male|female,,,\n" in text
+        with pytest.raises(DomainError, match=r"'sex': type must be .+: fill it in"):
+            Domain.from_csv(out)
+        out.write_text(text.replace("sex,,", "sex,categorical,"))
+        assert Domain.from_csv(out)["sex"].label_of == {"1": "male", "2": "female"}
     assert run("codebook", str(path), "--out", str(out)) == 1
     assert "exists already" in capsys.readouterr().err
-
-
-def test_a_numeric_variable_keeps_its_codes():
-    codes = pd.DataFrame({"age": [30, 99]})
-    labels = {"age": {99: "refused"}}
-    kept = with_labels(codes, labels, Domain({"age": (18, 90)}))
-    assert kept["age"].tolist() == [30, 99]
-
-
-def test_cells_that_do_not_fit_are_missing():
-    text = pd.DataFrame(
-        {
-            "x": ["1", "1e3", "", "abc", " 7 "],
-            "flag": ["TRUE", "false", "1", "", "maybe"],
-            "code": ["1", "2.0", "3", "x", ""],
-            "word": ["NA", "b ", "c", "", "b"],
-        }
-    )
-    domain = Domain({"flag": [False, True], "code": [1, 2], "word": ["NA", "b"], "x": (0, 9)})
-    frame = with_types(text, domain)
-    np.testing.assert_array_equal(frame["x"], [1, 1000, np.nan, np.nan, 7])
-    assert frame["flag"].tolist()[:3] == [True, False, True]
-    assert frame["flag"].isna().tolist() == [False, False, False, True, True]
-    assert frame["code"].tolist()[:2] == [1, 2]
-    assert frame["code"].isna().tolist()[2:] == [True] * 3
-    assert frame["word"].tolist()[:2] == ["NA", "b"]
-    assert frame["word"].isna().tolist() == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -489,7 +470,7 @@ def test_a_damaged_file_is_refused_without_its_content(tmp_path):
         path = tmp_path / f"table.{ending}"
         path.write_bytes(f"this is {CANARY}, not a table".encode())
         with pytest.raises(DataError) as error:
-            read_table(path, "y ~ x", Domain())
+            open_source(path)
         assert str(CANARY) not in str(error.value)
         assert error.value.__cause__ is None
 

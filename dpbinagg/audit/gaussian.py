@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.audit.bounds import Errors
 from dpbinagg.audit.tape import Call
-from dpbinagg.curator.curator import Curator
+from dpbinagg.kernel.curator import Curator, Spent
 
 Floats = NDArray[np.float64]
 BATCH = 2**21
@@ -101,7 +101,7 @@ def likelihood_tests(
     """
     scores: dict[int, Floats] = {}
     for pair in pairs:
-        curator._spend(names[pair.entry], pair.mu)
+        curator._spent.append(Spent(names[pair.entry], pair.mu))
         sides = [pair.scores(exact, trials, curator) for exact in (pair.without, pair.present)]
         scores[pair.entry] = scores.get(pair.entry, 0.0) + np.array(sides)
     single = {entry: Errors.from_scores(one[0], one[1], 0.0) for entry, one in scores.items()}

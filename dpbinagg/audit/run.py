@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,10 @@ from dpbinagg.audit.tables import (
 )
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
-from dpbinagg.curator.curator import Curator
-from dpbinagg.curator.records import read_records
+from dpbinagg.protocol.conduct import open_curator
 from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import Paths
+from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ class Auditor:
             return Neighbour(kind, table, [], (f"an error ({type(error).__name__})",))
         if len(transcript.calls) != len(self.script.calls):
             return Neighbour(kind, table, [], ("the number of requests",))
+        # Boxes are found when they are first asked for, as they were for the release.
+        assert len(release.partition)
         pairs = pair_up(self.script.calls, transcript.calls)
         return Neighbour(kind, table, pairs, tuple(differences(self.release, release)))
 
@@ -113,14 +117,15 @@ class Auditor:
         return Finding.seen("everything else", tables, self.release.mu, bool(leaking), note)
 
     def accounting(self) -> Finding:
-        """Whether every mechanism that the release lists was used, and no other."""
-        listed = set(range(len(self.names)))
-        used = {call.entry for call in self.script.calls}
-        used |= {call.entry for call in self.script.trees}
-        note = "each was used, and no other"
+        """Whether every mechanism that the release lists was used once, and no other."""
+        listed = Counter(range(len(self.names)))
+        used = Counter(call.entry for call in self.script.calls)
+        used.update(call.entry for call in self.script.trees)
+        note = "each was used once, and no other"
         if listed != used:
-            odd = (self.names[i] if i in listed else "one not listed" for i in listed ^ used)
-            note = f"listed and used mechanisms differ: {', '.join(odd)}"
+            odd = sorted({*(listed - used), *(used - listed)})
+            names = (self.names[i] if i in listed else "one not listed" for i in odd)
+            note = f"listed and used mechanisms differ: {', '.join(names)}"
         count = f"{len(listed)} listed"
         return Finding.seen("list of mechanisms", count, self.release.mu, listed != used, note)
 
@@ -145,7 +150,7 @@ class Auditor:
 
     def _tests(self, kind: str, pairs: Sequence[Pair], trials: int, level: float) -> list[Finding]:
         spec = self.specification
-        curator = Curator(self.table, spec.design, spec.settings.missing, self.rng)
+        curator = open_curator(self.table, spec.design, spec.settings.missing, self.rng)
         stated = self.release.privacy.mechanisms
         single, together = likelihood_tests(pairs, trials, curator, [m.name for m in stated])
         findings = []
@@ -169,15 +174,17 @@ class Auditor:
         attack = worst_attack(told.mu, told.theta, TREE_DEPTH)
         rows = self.table.iloc[:1]
         curators = {
-            copies: Curator(
+            copies: open_curator(
                 rows.loc[rows.index.repeat(copies)], spec.design, spec.settings.missing, self.rng
             )
             for copies in (attack.copies, attack.copies + 1)
         }
-        record = read_records(rows, spec.design.domain, spec.variables, "drop")
+        (record,) = open_source(rows).batches(spec.design.domain, spec.variables)
+        design = self.release.design
+        paths = Paths(design.domain.subset(design.variables), design.variables, TREE_DEPTH)
 
         def make(copies: int) -> Partition:
-            return curators[copies].partition(self.release.design, told.mu, told.theta, TREE_DEPTH)
+            return curators[copies].partition(paths, told.mu, told.theta)
 
         depths = simulate_depths(attack, make, record, trials)
         errors = Errors.from_scores(depths[0], depths[1], attack.cut - 0.5)

@@ -10,8 +10,10 @@ from dpbinagg import api
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
+from dpbinagg.kernel.sums import Engine
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import Settings
+from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 if TYPE_CHECKING:
@@ -52,14 +54,17 @@ class Specification:
 
     def prepare(self, table: pd.DataFrame) -> tuple[Design, Allocation]:
         """Design and allocation as `dp_release` makes them for a table."""
-        declared = api.declared_domain(self.settings.domain, table)
+        declared = api.declared_domain(self.settings.domain, open_source(table))
         design = build_design(self.formula, declared, self.constants)
         return design, pipeline.allocate(self.settings, design)
+
+    def _engine(self, table: pd.DataFrame, design: Design) -> Engine:
+        return pipeline.open_table(table, design, self.settings.missing)
 
     def record(self, table: pd.DataFrame, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
         design, allocation = self.prepare(table)
-        curator = TapeCurator(table, design, self.settings.missing, rng)
+        curator = TapeCurator(self._engine(table, design), rng)
         release = pipeline.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 
@@ -68,7 +73,7 @@ class Specification:
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
         design, allocation = self.prepare(table)
-        curator = ReplayCurator(table, design, self.settings.missing, rng, script)
+        curator = ReplayCurator(self._engine(table, design), rng, script)
         release = pipeline.conduct(curator, design, allocation, self.settings)
         return curator.transcript, release
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.curator.curator import Curator
 from dpbinagg.errors import DPBinAggError
-from dpbinagg.formula import Design
+from dpbinagg.kernel.curator import Curator
+from dpbinagg.kernel.sums import Engine
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 
@@ -83,8 +83,8 @@ class Transcript:
 class TapeCurator(Curator):
     """A curator that records its mechanisms. For audits: it keeps exact sums."""
 
-    def __init__(self, data: Any, design: Design, missing: str, rng: Any) -> None:
-        super().__init__(data, design, missing, rng)
+    def __init__(self, engine: Engine, rng: Any) -> None:
+        super().__init__(engine, rng)
         self.transcript = Transcript()
 
     def _answer(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
@@ -97,15 +97,14 @@ class TapeCurator(Curator):
 
     @property
     def _entry(self) -> int:
-        return len(self._mechanisms) - 1
+        return len(self._spent) - 1
 
-    def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
-        return super().partition(design, mu, theta, max_depth)
+    def _tree(self, paths: Paths, mu: float, theta: float) -> Partition:
+        return super().partition(paths, mu, theta)
 
-    def partition(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
+    def partition(self, paths: Paths, mu: float, theta: float) -> Partition:
         """As `Curator.partition`, recorded."""
-        partition = self._tree(design, mu, theta, max_depth)
-        paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
+        partition = self._tree(paths, mu, theta)
         self.transcript.trees.append(TreeCall(self._entry, paths, mu, theta, partition))
         return partition
 
@@ -113,10 +112,8 @@ class TapeCurator(Curator):
 class ReplayCurator(TapeCurator):
     """A curator of another table that gives the answers of a transcript."""
 
-    def __init__(
-        self, data: Any, design: Design, missing: str, rng: Any, script: Transcript
-    ) -> None:
-        super().__init__(data, design, missing, rng)
+    def __init__(self, engine: Engine, rng: Any, script: Transcript) -> None:
+        super().__init__(engine, rng)
         self._script = script
 
     def _answer(self, sums: NDArray[Any], sensitivity: float, mu: float) -> Floats:
@@ -125,17 +122,16 @@ class ReplayCurator(TapeCurator):
             raise TranscriptError("a neighbouring table led to more requests")
         told = self._script.calls[place]
         if told.public != (self._entry, sums.shape, sensitivity, mu):
-            name = self._mechanisms[-1].name
+            name = self._spent[-1].name
             raise TranscriptError(f"a neighbouring table changed the request for {name!r}")
         return told.noisy
 
-    def _tree(self, design: Design, mu: float, theta: float, max_depth: int) -> Partition:
-        super()._tree(design, mu, theta, max_depth)
+    def _tree(self, paths: Paths, mu: float, theta: float) -> Partition:
+        super()._tree(paths, mu, theta)
         place = len(self.transcript.trees)
         if place >= len(self._script.trees):
             raise TranscriptError("a neighbouring table led to more requests")
         told = self._script.trees[place]
-        paths = Paths(design.domain.subset(design.variables), design.variables, max_depth)
         if told.public != (self._entry, paths, mu, theta):
             raise TranscriptError("a neighbouring table changed the request for a partition")
         return told.partition

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg.cli.show import print_json, print_results, results_as_plain
-from dpbinagg.cli.tables import read_table
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, ReleaseError
 
 REPORT = "report.html"
@@ -34,6 +33,7 @@ def run(options: argparse.Namespace) -> None:
     """Fit, save, show."""
     from dpbinagg.api import dp_ols
     from dpbinagg.protocol.progress import show_progress
+    from dpbinagg.reading import open_source
 
     if options.mu is None and options.epsilon is None and options.delta is None:
         raise BudgetError("say how much privacy to spend: --mu 1, or --epsilon 2 --delta 1e-6")
@@ -42,7 +42,13 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         check_folder(options.out, options.overwrite)
     ledger = open_ledger(options.ledger)
-    data = read_table(options.data, options.formula, domain, options.sheet)
+    data = open_source(
+        options.data,
+        separator=options.separator,
+        decimal=options.decimal,
+        encoding=options.encoding,
+        sheet=options.sheet,
+    )
     with show_progress() if options.progress else nullcontext():
         results = dp_ols(
             options.formula,

@@ -43,14 +43,16 @@ how much privacy (--mu, or --epsilon and --delta; one of them is needed): mu = 0
 1 usual, 2 lenient. Somebody who knows everything about everybody else, and tosses a coin about
 you, is right 50% of the time; with the release at mu = 0.5, 1 and 2 at most 60%, 69% and 84%.
 
-bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels (type is numeric,
-integer, categorical or boolean; levels are separated by |); "dpbinagg codebook" writes one to
-fill in. Take bounds from the questionnaire, the law or common sense, never from the records.
-Bounds that are not given are found privately, from the same budget; levels of categories must
-be declared.
+bounds: a codebook is a CSV file with the columns name,type,lower,upper,levels,labels,missing
+(type is numeric, integer, categorical or boolean; levels, labels and codes of missing answers are
+separated by |); "dpbinagg codebook" writes one to fill in. Take bounds from the questionnaire,
+the law or common sense, never from the records. Bounds that are not given are found privately,
+from the same budget; levels of categories must be declared.
 
-tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel); value labels become levels.
-A folder of Parquet files or a pattern such as "part-*.parquet" is streamed, whatever its size.
+tables: .csv .tsv .parquet .dta (Stata) .sav (SPSS) .xlsx (Excel), a folder of Parquet or CSV
+files, or a pattern such as "part-*.csv"; read in pieces, whatever their size. A record is a line
+of a text file; a cell that cannot be read as what was declared is missing. Value labels name
+codes: declare levels by code or by label.
 
 A fit spends privacy each time it runs. Keep a ledger (--ledger) to add it up. Refits and
 synthetic data from the folder are free: see dpbinagg refit, dpbinagg synth.
@@ -110,10 +112,12 @@ dpbinagg fit --help for what a codebook is.
 
 CODEBOOK = """\
 examples:
-  dpbinagg codebook survey.csv --out codebook.csv      then fill in bounds and levels
-  dpbinagg codebook survey.dta                         value labels become levels
+  dpbinagg codebook survey.csv --out codebook.csv      then fill in types, bounds and levels
+  dpbinagg codebook survey.dta                         with the value labels of the file
+  dpbinagg codebook folder/                            of Parquet or CSV files
 
-Only names, types and value labels are read, never a record: what a codebook says is public.
+Only names, types and value labels are read, never a record: what a codebook says is public. A
+type that the file does not tell is left empty, for you to fill in.
 """
 
 DEMO = """\
@@ -239,6 +243,14 @@ def _about(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--date", help="of the publication")
 
 
+def _table(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how the table is written")
+    group.add_argument("--separator", help="of a text file; by default that of its header line")
+    group.add_argument("--decimal", choices=(".", ","), help="decimal mark of a text file")
+    group.add_argument("--encoding", help="of a text file, such as latin-1; UTF-8 by default")
+    group.add_argument("--sheet", help="sheet of an Excel file; the first by default")
+
+
 def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit a private regression and save what is public", FIT)
     parser.add_argument("formula", help='as in R and statsmodels: "wage ~ educ + C(region)"')
@@ -279,7 +291,7 @@ def _fit(commands: Any) -> None:
         default="drop",
         help="incomplete records: leave out (default), or stop",
     )
-    parser.add_argument("--sheet", help="sheet of an Excel file; the first by default")
+    _table(parser)
     group = parser.add_argument_group("results")
     _folder(group)  # type: ignore[arg-type]
     group.add_argument("--progress", action="store_true", help="show the steps of the release")
@@ -344,6 +356,7 @@ def _plan(commands: Any) -> None:
 def _codebook(commands: Any) -> None:
     parser = _command(commands, "codebook", "a codebook to fill in, from the schema", CODEBOOK)
     parser.add_argument("data", help="the table; only its schema is read")
+    _table(parser)
     parser.add_argument("--out", metavar="CSV", help="where to write; printed by default")
     _output(parser, compare=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dpbinagg.cli.show import print_json
-from dpbinagg.cli.tables import check_writable, write_table
+from dpbinagg.cli.writing import check_writable, write_table
 
 
 def run(options: argparse.Namespace) -> None:

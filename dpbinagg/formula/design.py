@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -264,22 +263,6 @@ class Design:
                 upper[:, j] = interval.upper
         return lower, upper
 
-    def narwhals_columns(self) -> list[Any]:
-        """Narwhals expressions of the columns, for an engine to compute.
-
-        They read the raw table, labels of categories included, and are null for
-        a record that is incomplete. Splines and a few functions are refused.
-        """
-        from dpbinagg.formula.pushdown import column_expressions
-
-        return column_expressions(self._structure.subterms, self.column_names, self.domain)
-
-    def narwhals_response(self) -> Any:
-        """Narwhals expression of the response, null where missing."""
-        from dpbinagg.formula.pushdown import factor_expression
-
-        return factor_expression(self._structure.response, self.domain)
-
     def centres(self, boxes: Boxes) -> Array:
         """Centres for which `radius2` is small, (K, p).
 
@@ -346,19 +329,6 @@ class Design:
         )
         assert nearest is not None
         return name, np.where(np.isfinite(raw), raw, nearest[1])
-
-    @property
-    def required_ranges(self) -> dict[str, tuple[float, float]]:
-        """Ranges in which variables must lie for all transforms to be defined.
-
-        For variables whose bounds are found privately: ``np.log(wage)`` needs
-        wage in (0, inf).
-        """
-        ranges: dict[str, tuple[float, float]] = {}
-        for name, lower, upper, _ in self._requirements():
-            old = ranges.get(name, (-math.inf, math.inf))
-            ranges[name] = (max(old[0], lower), min(old[1], upper))
-        return ranges
 
     def _requirements(self) -> Iterator[Requirement]:
         for factor in (*self._structure.right_factors, self._structure.response):

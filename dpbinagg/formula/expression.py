@@ -2,7 +2,7 @@
 
 An expression is a small immutable tree. One walker, `evaluate`, computes it
 with whatever backend it is given: arrays of records, intervals over boxes, or
-expressions of a data-frame engine.
+source code of another language.
 """
 
 from __future__ import annotations

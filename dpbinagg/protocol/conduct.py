@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,15 +19,30 @@ from dpbinagg.analyst.refinement.refine import (
     update,
     with_schedule,
 )
-from dpbinagg.curator.curator import Curator, Noisy
-from dpbinagg.curator.ranges import needs_range
+from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
+from dpbinagg.kernel.curator import Curator
+from dpbinagg.kernel.questions import Question
 from dpbinagg.protocol import progress
+from dpbinagg.protocol.questions import (
+    bin_questions,
+    bin_statistics,
+    count_question,
+    moment_question,
+    score_question,
+    score_statistics,
+)
+from dpbinagg.protocol.ranges import needs_range
+from dpbinagg.protocol.rows import rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
+from dpbinagg.protocol.working import working_domain
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.paths import MAX_DEPTH
+from dpbinagg.public.paths import MAX_DEPTH, Paths
+from dpbinagg.public.rounds import NoisyScores
+from dpbinagg.public.scaling import bin_scaling
+from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 LARGE_TABLE = 10_000
@@ -35,8 +51,6 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
-FEW_BINS = 32
-"""Bins whose noise is drawn before there is a partition: most have more."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -118,44 +132,40 @@ def range_variables(design: Design, partition: str | Partition) -> tuple[str, ..
     )
 
 
+def open_curator(data: Any, design: Design, missing: str, rng: Any) -> Curator:
+    """A curator of a table, for the variables of a design; its noise is secure unless `rng`."""
+    return Curator(open_table(data, design, missing), rng)
+
+
+def open_table(data: Any, design: Design, missing: str) -> Engine:
+    """The engine for a table, for the variables of a design."""
+    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    columns = len(design.column_names) + 1
+    return open_engine(open_source(data), design.domain, names, missing, columns)
+
+
 def conduct(
     curator: Curator, design: Design, allocation: Allocation, settings: Settings
 ) -> Release:
     """Ask the curator for each component in turn and put the release together."""
     declared = design.domain
-    total = None
     progress.start(n_steps(allocation))
-    rounds = n_sums(design, allocation)
-    curator.expect(rounds + bool(allocation.count) * FEW_BINS * (len(design.column_names) + 2))
+    total = None
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
-        working, total = curator.ranges(
-            design,
-            names,
-            allocation.ranges,
-            lambda n: expect_tree(curator, n, allocation, settings),
-        )
+        working, total = working_domain(curator, design, names, allocation.ranges)
         design = design.with_domain(working)
         check_scale(design)
     progress.step("partition")
     partition = make_partition(curator, design, allocation, settings, total)
-    parts: list[Noisy] = []
+    progress.step("second moments and sums in bins")
+    statistics, scales = measure(curator, design, partition, allocation, settings.calibration)
     state = None
-    if allocation.count:
-        curator.expect_bins(design, partition, settings.calibration, rounds)
-    if allocation.moments:
-        progress.step("second moments")
-        parts.append(curator.moments(design, allocation.moments))
     if allocation.scores:
         progress.step("residual scores")
-        scores, state = refine(curator, design, parts[0], allocation.scores)
-        parts.append(scores)
-    if allocation.count:
-        progress.step("sums in bins")
-        parts.append(curator.bins(design, partition, allocation, settings.calibration))
-    statistics = {key: value for part in parts for key, value in part.statistics.items()}
-    scales = {key: value for part in parts for key, value in part.noise_scales.items()}
+        more, noise, state = refine(curator, design, statistics, scales, allocation.scores)
+        statistics, scales = statistics | more, scales | noise
     release = Release(
         design,
         declared,
@@ -171,46 +181,71 @@ def conduct(
     return release
 
 
-def n_sums(design: Design, allocation: Allocation) -> int:
-    """About how many sums moments and two rounds of scores are: matrices, and some counts."""
-    columns = len(design.column_names) + 1
-    matrix = columns * (columns + 1) // 2
-    return bool(allocation.moments) * matrix + bool(allocation.scores) * 4 * (matrix + 8)
+def measure(
+    curator: Curator,
+    design: Design,
+    partition: Partition,
+    allocation: Allocation,
+    calibration: str,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Second moments and sums in bins, in one pass: statistics and their noise scales."""
+    questions: list[Question] = []
+    mus: list[float] = []
+    if allocation.moments:
+        questions, mus = [moment_question(design)], [allocation.moments]
+    if allocation.count:
+        more, their_mus = bin_questions(design, partition, allocation, calibration)
+        questions, mus = questions + more, mus + their_mus
+    answers = curator.answer(questions, mus, rows_of(design)) if questions else []
+    statistics: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
+    if allocation.moments:
+        first = answers.pop(0)
+        statistics["moments"], scales["moments"] = first.values[0], first.scales[0]
+    if allocation.count:
+        found = bin_statistics(bin_scaling(design, partition, calibration), answers)
+        statistics, scales = statistics | found[0], scales | found[1]
+    return statistics, scales
 
 
 def n_steps(allocation: Allocation) -> int:
     """Number of steps of a release, for a progress bar."""
-    parts = (allocation.ranges, allocation.count, allocation.moments, allocation.scores)
-    return 1 + sum(bool(part) for part in parts)
+    return 2 + bool(allocation.ranges) + bool(allocation.scores)
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     """What the curator has released so far, under the caller's neighbouring relation."""
     factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)
-    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.mechanisms)
+    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
     return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
 
 
-def refine(curator: Curator, design: Design, moments: Noisy, mu: float) -> tuple[Noisy, State]:
+def refine(
+    curator: Curator,
+    design: Design,
+    statistics: Mapping[str, Any],
+    scales: Mapping[str, Any],
+    mu: float,
+) -> tuple[dict[str, Any], dict[str, Any], State]:
     """Rounds of residual scores: the analyst asks, the curator answers.
 
     The requests are functions of what was released before, hence public.
     """
-    state = start(moments_from(design, moments.statistics, moments.noise_scales))
+    state = start(moments_from(design, statistics, scales))
     state = with_schedule(state, mu)
     requests: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
-    scales: list[dict[str, Any]] = []
+    noise: list[dict[str, Any]] = []
     for part in round_mus(mu, state.schedule):
         request = plan_round(state, part)
-        answer = curator.scores(design, request, part)
-        state = update(state, request, answer, part)
+        (answer,) = curator.answer([score_question(design, request)], [part], rows_of(design))
+        found, sd = score_statistics(request, answer)
+        state = update(state, request, NoisyScores(**found), part)
         requests.append(asdict(request))
-        answers.append(asdict(answer))
-        scales.append(asdict(request.noise_scales(part)))
+        answers.append(found)
+        noise.append(sd)
     # A request is computed from what was released before: it has no noise of its own.
-    noise_scales = {"requests": [], "scores": scales}
-    return Noisy({"requests": requests, "scores": answers}, noise_scales), state
+    return {"requests": requests, "scores": answers}, {"requests": [], "scores": noise}, state
 
 
 def make_partition(
@@ -226,21 +261,16 @@ def make_partition(
         return partition
     if partition == "grid":
         return Partition.grid(design.domain.subset(design.variables), GRID_BINS)
+    paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
-        return curator.partition(design, allocation.partition, 0.0, MAX_DEPTH)
+        return curator.partition(paths, allocation.partition, 0.0)
     mu_tree = allocation.partition
     if total is None:
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
-        total = curator.total(math.sqrt(TOTAL_SHARE) * allocation.partition)
-        curator.expect_nodes(total, mu_tree, split_threshold(total, allocation))
-    return curator.partition(design, mu_tree, split_threshold(total, allocation), MAX_DEPTH)
-
-
-def expect_tree(curator: Curator, total: float, allocation: Allocation, settings: Settings) -> None:
-    """Have the noise of a partition drawn ahead, once the number of records is known."""
-    if settings.partition == "privtree" and settings.calibration != "paper":
-        theta = split_threshold(total, allocation)
-        curator.expect_nodes(total, allocation.partition, theta)
+        share = math.sqrt(TOTAL_SHARE) * allocation.partition
+        (answer,) = curator.answer([count_question()], [share])
+        total = float(answer.values[0][0])
+    return curator.partition(paths, mu_tree, split_threshold(total, allocation))
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -10,7 +10,7 @@ from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
 from dpbinagg.accounting.budget import Budget
 from dpbinagg.accounting.ledger import Ledger
-from dpbinagg.errors import BudgetError, DataError, DomainError, DPBinAggError, FormulaError
+from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, FormulaError
 from dpbinagg.formula import Design
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
@@ -112,13 +112,6 @@ def default_budget(estimator: str, calibration: str) -> Budget:
     if estimator == "combined":
         return Budget().without("scores")
     return Budget().without("moments", "scores")
-
-
-def require_text(name: str, value: object) -> str:
-    """Check an argument that must be a non-empty string."""
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{name} must be a non-empty string, got {type(value).__name__}")
-    return value
 
 
 def check_ledger(ledger: object) -> None:

@@ -16,44 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbinagg.public.grid import on_grid
+
 Floats = NDArray[np.float64]
 
-REQUEST_BITS, PROJECTION_BITS = 24, 33
-"""Bits of the numbers of a request, and of these and the number of columns together.
-
-With the 20 bits of a factor projections are then exact in double precision, in any order.
-"""
-
-
-def on_grid(array: Floats) -> Floats:
-    """Round to so many bits below the largest entry that projections on rows are exact."""
-    largest = float(np.abs(array).max(initial=0.0))
-    if not math.isfinite(largest * array.shape[-1]):
-        raise ValueError("a request needs finite numbers")
-    if largest == 0.0:
-        return np.zeros_like(array)
-    bits = min(REQUEST_BITS, PROJECTION_BITS - math.ceil(math.log2(array.shape[-1])))
-    step = 2.0 ** (math.ceil(math.log2(largest)) - bits)
-    return np.asarray(np.rint(array / step) * step)
-
-
-WEIGHT_UNITS = 20
-"""Weights are whole multiples of 1/20, so that all groups are one vector of whole numbers."""
-
-
-def pair_weight(weight: float) -> float:
-    """Weight of the entries off the diagonal of a symmetric matrix, which count twice.
-
-    At most sqrt(2) times that of the diagonal.
-    """
-    return math.floor(math.sqrt(2.0) * weight * WEIGHT_UNITS) / WEIGHT_UNITS
+ROOT_TWO = math.sqrt(2.0)
+"""Weight of the entries off the diagonal of a symmetric matrix, which count twice in its norm."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupWeights:
     """Weights of the groups of a round relative to the score; zero leaves a group out.
 
-    Whole multiples of ``1/WEIGHT_UNITS``; ``spread^2 + inside^2`` is at most 1.
+    ``spread^2 + inside^2`` is at most 1.
     """
 
     hessian: float = 0.0
@@ -65,9 +40,8 @@ class GroupWeights:
     def __post_init__(self) -> None:
         if self.spread**2 + self.inside**2 > 1.0 + 1e-12:
             raise ValueError("spread^2 + inside^2 must be at most 1")
-        for weight in astuple(self):
-            if abs(weight * WEIGHT_UNITS - round(weight * WEIGHT_UNITS)) > 1e-9 or weight < 0.0:
-                raise ValueError("weights must be whole multiples of 1/WEIGHT_UNITS")
+        if not min(astuple(self)) >= 0.0:
+            raise ValueError("weights must not be negative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +81,7 @@ class ScoreRequest:
     for the score, at most ``(1 - g)^2 <= 1 - g`` for spread and inside
     together with their weights, ``hessian^2``, ``tails^2`` and ``norms^2`` for
     the others: at most `sensitivity`^2 in all. (Off-diagonal entries of a
-    symmetric matrix count twice: they are released with `pair_weight`.)
+    symmetric matrix count twice: they are released with `ROOT_TWO` times the weight.)
 
     Parameters
     ----------
@@ -139,19 +113,6 @@ class ScoreRequest:
         for name in ("coefficients", "whitening"):
             rounded = on_grid(np.asarray(getattr(self, name), dtype=np.float64))
             object.__setattr__(self, name, rounded)
-        if not 0.0 < self.spread_clip <= self.clip or not self.radius > 0.0:
-            raise ValueError("a request needs radius > 0 and 0 < spread_clip <= clip")
-        self._check_limits()
-
-    def _check_limits(self) -> None:
-        """The proof of `sensitivity` needs numbers throughout, and cells that do not overlap."""
-        with np.errstate(all="ignore"):
-            limits = np.array([self.radius, self.clip, self.spread_clip]) ** np.array([2, 1, 1])
-            finite = np.isfinite(limits) & np.isfinite(1.0 / limits)
-        if not finite.all():
-            raise ValueError("a request needs finite limits with finite inverses")
-        if (np.diff(self.thresholds) < 0.0).any() or (np.diff(self.norm_edges) < 0.0).any():
-            raise ValueError("a request needs ascending thresholds and norm_edges")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ScoreRequest:
@@ -164,16 +125,6 @@ class ScoreRequest:
         w = self.weights
         return math.sqrt(1.0 + w.hessian**2 + w.tails**2 + w.norms**2)
 
-    @property
-    def n_values(self) -> int:
-        """Numbers that an answer has."""
-        k, w = len(self.whitening), self.weights
-        matrices = (w.hessian > 0.0) + (w.spread > 0.0)
-        counts = (w.inside > 0.0) + (w.tails > 0.0) * 2 * len(self.thresholds)
-        return int(
-            k + matrices * k * (k + 1) // 2 + counts + (w.norms > 0.0) * (len(self.norm_edges) + 1)
-        )
-
     def noise_scales(self, mu: float) -> NoisyScores:
         """Standard deviations of the noise of an answer with parameter `mu`.
 
@@ -184,7 +135,7 @@ class ScoreRequest:
         weights = self.weights
 
         def matrix(weight: float) -> Floats:
-            scale = np.full((k, k), _ratio(sd, pair_weight(weight)) * self.radius**2)
+            scale = np.full((k, k), _ratio(sd, ROOT_TWO * weight) * self.radius**2)
             np.fill_diagonal(scale, _ratio(sd, weight) * self.radius**2)
             return scale
 

@@ -88,7 +88,8 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         self.nobs = float(round(estimate.nobs))
 
     def __getattr__(self, name: str) -> Any:
-        # Python also comes here when a property of this name raised an AttributeError.
+        # Python also comes here when a property of this name raised an AttributeError. Other
+        # packages probe attributes with getattr; our own code asks `fit_statistics`.
         if name in REASONS:
             raise not_released(name)
         if name in COMPONENTS:
@@ -166,35 +167,50 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         return math.nan if self._f_test is None else float(self._f_test.pvalue)
 
     @cached_property
-    def _fit(self) -> FitStatistics:
-        """Fit statistics of the best estimate of this model."""
-        found = self._statistics(_best(self._family) or self.estimate)
-        if found is None:
-            raise not_released("rsquared")
-        return found
+    def fit_statistics(self) -> FitStatistics | None:
+        """Fit statistics of the best estimate of this model; None where they are not released."""
+        return self._statistics(_best(self._family) or self.estimate)
+
+    @cached_property
+    def scale_noise(self) -> float | None:
+        """As `scale_se`; None where it is not released."""
+        found = self._statistics(_source_of_scale(self.estimate, self._family))
+        return None if found is None else found.scale_se
+
+    @property
+    def sigma_noise(self) -> float | None:
+        """As `sigma_se`; None where it is not released."""
+        noise = self.scale_noise
+        return None if noise is None else noise / (2.0 * self.sigma)
 
     def _statistics(self, estimate: Estimate) -> FitStatistics | None:
         return fit_statistics(self.release, self.design, estimate, self.model.k_constant)
 
+    def _released_fit(self, name: str) -> FitStatistics:
+        """The fit statistics, for the attribute `name`, which cannot be had without."""
+        if self.fit_statistics is None:
+            raise not_released(name)
+        return self.fit_statistics
+
     @property
     def rsquared(self) -> float:
         """Share of the response's variance that the model explains; noisy as well."""
-        return self._fit.rsquared
+        return self._released_fit("rsquared").rsquared
 
     @property
     def rsquared_se(self) -> float:
         """Standard deviation of the privacy noise in `rsquared` and `rsquared_adj`."""
-        return self._fit.rsquared_se
+        return self._released_fit("rsquared_se").rsquared_se
 
     @property
     def rsquared_adj(self) -> float:
         """R-squared adjusted for the number of coefficients."""
-        return self._fit.rsquared_adj
+        return self._released_fit("rsquared_adj").rsquared_adj
 
     @property
     def aic(self) -> float:
         """Akaike's criterion, from the error variance and the noisy number of records."""
-        return self._fit.aic
+        return self._released_fit("aic").aic
 
     @property
     def aic_se(self) -> float:
@@ -202,25 +218,22 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
 
         Differences between models of one release share most of it.
         """
-        return self._fit.information_se
+        return self._released_fit("aic_se").information_se
 
     @property
     def bic(self) -> float:
         """Bayes' criterion, from the error variance and the noisy number of records."""
-        return self._fit.bic
+        return self._released_fit("bic").bic
 
     @property
     def bic_se(self) -> float:
         """Standard deviation of the privacy noise in `bic`."""
-        return self._fit.information_se
+        return self._released_fit("bic_se").information_se
 
-    @cached_property
+    @property
     def scale_se(self) -> float:
         """Standard deviation of the privacy noise in `scale`, the error variance."""
-        found = self._statistics(_source_of_scale(self.estimate, self._family))
-        if found is None:
-            raise not_released("scale_se")
-        return found.scale_se
+        return self._released_noise("scale_se", self.scale_noise)
 
     @property
     def sigma(self) -> float:
@@ -230,7 +243,12 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
     @property
     def sigma_se(self) -> float:
         """Standard deviation of the privacy noise in `sigma`."""
-        return self.scale_se / (2.0 * self.sigma)
+        return self._released_noise("sigma_se", self.sigma_noise)
+
+    def _released_noise(self, name: str, noise: float | None) -> float:
+        if noise is None:
+            raise not_released(name)
+        return noise
 
     @property
     def llf(self) -> float:

@@ -70,10 +70,14 @@ def explain(results: ReleaseResults) -> list[str]:
 
 def _fit_noise(results: ReleaseResults) -> list[str]:
     """Privacy noise in the statistics of the fit, where the digits printed show it."""
-    named = (("R-squared", "rsquared_se", 5e-4), ("AIC and BIC", "aic_se", 0.05))
-    found = [(label, getattr(results, name, 0.0), least) for label, name, least in named]
+    fit = results.fit_statistics
+    found = (
+        [("R-squared", fit.rsquared_se, 5e-4), ("AIC and BIC", fit.information_se, 0.05)]
+        if fit
+        else []
+    )
     texts = [f"{label} about {_rough(se)}" for label, se, least in found if se >= least]
-    error = getattr(results, "sigma_se", 0.0)
+    error = results.sigma_noise or 0.0
     if error >= 5e-4 * results.sigma > 0.0:
         decimals = decimals_for(error, 0)
         sigma = f"{number(results.sigma, decimals)} (about {number(error, decimals)})"

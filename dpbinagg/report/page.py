@@ -14,6 +14,7 @@ from dpbinagg.errors import ReleaseError
 from dpbinagg.release.package import package_files
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,8 @@ def render(
     `files` are those of the folder that the page goes to, which it then offers; alone, it
     offers what such a folder would hold.
     """
-    results = cast("DPResults", getattr(results, "_results", results))
+    if isinstance(results, DPResultsWrapper):
+        results = cast("DPResults", results._results)
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))

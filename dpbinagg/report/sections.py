@@ -63,7 +63,8 @@ def _warnings(results: DPResults) -> list[str]:
 
 
 def _facts(results: DPResults) -> Markup:
-    explained = getattr(results, "rsquared", math.nan)
+    fit = results.fit_statistics
+    explained = fit.rsquared if fit else math.nan
     facts = [
         ("Records (noisy)", whole(results.nobs)),
         ("Variance explained", f"{explained:.0%}" if math.isfinite(explained) else "not released"),

@@ -156,13 +156,14 @@ def _facts(
         ["Df Model:", tables.whole(results.df_model)],
         ["Covariance Type:", results.cov_type],
     ]
+    fit = results.fit_statistics
     right = [
-        ["R-squared:", _statistic(results, "rsquared", "z.3f")],
-        ["Adj. R-squared:", _statistic(results, "rsquared_adj", "z.3f")],
-        ["F-statistic:", _statistic(results, "fvalue", "#.4g")],
-        ["Prob (F-statistic):", _statistic(results, "f_pvalue", "#.3g")],
-        ["AIC:", _statistic(results, "aic", ".1f")],
-        ["BIC:", _statistic(results, "bic", ".1f")],
+        ["R-squared:", _statistic(fit.rsquared if fit else None, "z.3f")],
+        ["Adj. R-squared:", _statistic(fit.rsquared_adj if fit else None, "z.3f")],
+        ["F-statistic:", _statistic(results.fvalue, "#.4g")],
+        ["Prob (F-statistic):", _statistic(results.f_pvalue, "#.3g")],
+        ["AIC:", _statistic(fit.aic if fit else None, ".1f")],
+        ["BIC:", _statistic(fit.bic if fit else None, ".1f")],
         ["Privacy (mu-GDP):", f"{results.release.mu:.4g}"],
         [f"Epsilon (delta={tables.power(results.delta)}):", f"{results.epsilon:.3g}"],
     ]
@@ -172,10 +173,9 @@ def _facts(
     return left, right
 
 
-def _statistic(results: ReleaseResults, name: str, form: str) -> str:
+def _statistic(value: float | None, form: str) -> str:
     """A statistic as text, or that it was not released."""
-    value = getattr(results, name, None)
-    return "not released" if value is None else format(float(value), form).rstrip(".")
+    return "not released" if value is None else format(value, form).rstrip(".")
 
 
 def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:

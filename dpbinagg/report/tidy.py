@@ -43,20 +43,18 @@ def glance(results: ReleaseResults) -> pd.DataFrame:
 
     Columns ending in ``_se`` are standard deviations of the privacy noise.
     """
+    fit, sigma_se = results.fit_statistics, results.sigma_noise
     released = {
-        column: float(getattr(results, attribute, np.nan))
-        for column, attribute in (
-            ("sigma_se", "sigma_se"),
-            ("r_squared", "rsquared"),
-            ("r_squared_se", "rsquared_se"),
-            ("adj_r_squared", "rsquared_adj"),
-            ("statistic", "fvalue"),
-            ("p_value", "f_pvalue"),
-            ("aic", "aic"),
-            ("aic_se", "aic_se"),
-            ("bic", "bic"),
-            ("bic_se", "bic_se"),
-        )
+        "sigma_se": np.nan if sigma_se is None else sigma_se,
+        "r_squared": fit.rsquared if fit else np.nan,
+        "r_squared_se": fit.rsquared_se if fit else np.nan,
+        "adj_r_squared": fit.rsquared_adj if fit else np.nan,
+        "statistic": results.fvalue,
+        "p_value": results.f_pvalue,
+        "aic": fit.aic if fit else np.nan,
+        "aic_se": fit.information_se if fit else np.nan,
+        "bic": fit.bic if fit else np.nan,
+        "bic_se": fit.information_se if fit else np.nan,
     }
     return pd.DataFrame(
         [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,18 @@ import pytest
 
 from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
-from dpbinagg.curator import aggregates, curator, privtree, records
-from dpbinagg.curator.curator import Curator, Noisy
-from dpbinagg.curator.engines.memory import MemoryEngine
-from dpbinagg.curator.noise import SeededNoise
+from dpbinagg.engines import memory
 from dpbinagg.errors import DataError
 from dpbinagg.formula import Design
+from dpbinagg.kernel import cells, maps, privtree, view
+from dpbinagg.kernel.curator import Curator
+from dpbinagg.kernel.grid import LINEAR_BITS
+from dpbinagg.kernel.moments import Moments
+from dpbinagg.kernel.noise import SeededNoise
+from dpbinagg.kernel.questions import Answer
+from dpbinagg.kernel.sums import Sum
 from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.questions import count_question
 from dpbinagg.public.domain import Categorical, Domain
 
 TRIALS, TREES, RUNS = 5_000, 600, 60
@@ -65,38 +70,35 @@ def audit(fault: Fault) -> AuditReport:
     )
 
 
+def total_of(curator_: Curator) -> int:
+    """The exact number of records, which must not leave the curator."""
+    (count,) = curator_._engine.map_reduce(Sum((count_question(),), None))
+    return int(count[0])
+
+
 def short_by_root_d(patch: Patch) -> None:
-    real = aggregates.unit_contributions
+    real = maps.Deviations.vectors
 
-    def faulty(columns: Any, response: Any, bins: Any, scaling: Any) -> Any:
-        scaled = real(columns, response, bins, scaling)
-        scaled[:-1] *= math.sqrt(columns.shape[1] - 1)
-        return scaled
+    def faulty(self: maps.Deviations, *arguments: Any) -> Any:
+        return real(self, *arguments) * math.sqrt(len(self.columns))
 
-    patch.setattr(aggregates, "unit_contributions", faulty)
+    patch.setattr(maps.Deviations, "vectors", faulty)
 
 
 def closed_boxes(patch: Patch) -> None:
-    real = MemoryEngine.bin_sums
+    real = cells.BinCells.counts
 
-    def faulty(self: MemoryEngine, design: Any, partition: Any, scaling: Any) -> Any:
-        sums = real(self, design, partition, scaling)
-        edges = partition.boxes.lower
-        columns, response = design.columns(self._records), design.response(self._records)
-        below = dict(self._records)
-        for name, values in self._records.items():
+    def faulty(self: cells.BinCells, view: Any, projection: Any) -> Any:
+        edges, below = self.partition.boxes.lower, dict(view.records)
+        for name, values in view.records.items():
             if name in edges:
                 on_edge = np.isin(values, edges[name]) & (values > edges[name].min())
                 below[name] = np.where(on_edge, np.nextafter(values, -np.inf), values)
-        bins, twin = partition.locate(self._records), partition.locate(below)
-        again = bins != twin
-        whole = np.empty((int(again.sum()), columns.shape[1] + 1), dtype=np.int64)
-        aggregates.put_contributions(columns[again], response[again], twin[again], scaling, whole)
-        more = aggregates.sums_by_bin(whole, twin[again], partition.n_bins)
-        count = np.bincount(twin[again], minlength=partition.n_bins)
-        return sums[0] + count, sums[1] + more[:, :-1], sums[2] + more[:, -1]
+        bins, twin = self.partition.locate(view.records), self.partition.locate(below)
+        again = np.bincount(twin[bins != twin], minlength=self.partition.n_bins)
+        return real(self, view, projection) + again
 
-    patch.setattr(MemoryEngine, "bin_sums", faulty)
+    patch.setattr(cells.BinCells, "counts", faulty)
 
 
 def biased_counts(patch: Patch) -> None:
@@ -105,7 +107,7 @@ def biased_counts(patch: Patch) -> None:
 
     def faulty(self: Curator, sums: Any, sensitivity: float, mu: float) -> Any:
         noisy = real(self, sums, sensitivity, mu)
-        if self._mechanisms[-1].name != "bin counts":
+        if self._spent[-1].name != "bin counts":
             return noisy
         exact = sums.astype(np.float64)
         return exact + np.abs(noisy - exact)
@@ -114,25 +116,26 @@ def biased_counts(patch: Patch) -> None:
 
 
 def counts_rescaled_to_n(patch: Patch) -> None:
-    real = Curator.bins
+    real = Curator._release
 
-    def faulty(self: Curator, *arguments: Any) -> Noisy:
-        noisy = real(self, *arguments)
-        count = noisy.statistics["count"]
-        scaled = count * (self._engine.total() / count.sum())
-        return replace(noisy, statistics={**noisy.statistics, "count": scaled})
+    def faulty(self: Curator, question: Any, *arguments: Any) -> Answer:
+        answer = real(self, question, *arguments)
+        if question.name != "bin counts":
+            return answer
+        count = answer.values[0]
+        return Answer((count * (total_of(self) / count.sum()),), answer.scales)
 
-    patch.setattr(Curator, "bins", faulty)
+    patch.setattr(Curator, "_release", faulty)
 
 
 def n_kept_in_release(patch: Patch) -> None:
-    real = Curator.moments
+    real = pipeline.measure
 
-    def faulty(self: Curator, *arguments: Any) -> Noisy:
-        noisy = real(self, *arguments)
-        return replace(noisy, statistics={**noisy.statistics, "nobs": self._engine.total()})
+    def faulty(curator_: Curator, *arguments: Any) -> Any:
+        statistics, scales = real(curator_, *arguments)
+        return {**statistics, "nobs": total_of(curator_)}, scales
 
-    patch.setattr(Curator, "moments", faulty)
+    patch.setattr(pipeline, "measure", faulty)
 
 
 def seed_in_every_release(patch: Patch) -> None:
@@ -160,7 +163,7 @@ def ranges_without_noise(patch: Patch) -> None:
     real = Curator._privatise
 
     def faulty(self: Curator, sums: Any, sensitivity: float, mu: float) -> Any:
-        if self._mechanisms[-1].name == "ranges":
+        if self._spent[-1].name == "ranges":
             return sums.astype(np.float64)
         return real(self, sums, sensitivity, mu)
 
@@ -168,56 +171,92 @@ def ranges_without_noise(patch: Patch) -> None:
 
 
 def ranges_past_the_mechanism(patch: Patch) -> None:
-    real = Curator.ranges
+    real = pipeline.working_domain
 
-    def faulty(self: Curator, *arguments: Any) -> Any:
-        self._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
-        found = real(self, *arguments)
-        del self._privatise
+    def faulty(curator_: Curator, *arguments: Any) -> Any:
+        curator_._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
+        found = real(curator_, *arguments)
+        del curator_._privatise
         return found
 
-    patch.setattr(Curator, "ranges", faulty)
+    patch.setattr(pipeline, "working_domain", faulty)
 
 
 def moments_with_halved_noise(patch: Patch) -> None:
-    real = curator.moment_sensitivity
-    patch.setattr(curator, "moment_sensitivity", lambda size: real(size) / 2.0)
+    real = Moments.norm2.fget
+    assert real is not None
+    patch.setattr(Moments, "norm2", property(lambda self: real(self) / 4))
+
+
+def vectors_not_cut(patch: Patch) -> None:
+    """A map that exceeds its norm: long vectors are scaled like short ones."""
+
+    def faulty(vectors: Any, norm: Any, limit: float, bits: int, out: Any) -> Any:
+        return np.trunc(np.multiply(vectors, 2.0**bits / limit, out=out), out=out)
+
+    patch.setattr(view, "cut", faulty)
+
+
+def answer_without_spending(patch: Patch) -> None:
+    real = Curator._release
+
+    def faulty(self: Curator, question: Any, *arguments: Any) -> Answer:
+        answer = real(self, question, *arguments)
+        if question.name == "second moments":
+            self._spent.pop()
+        return answer
+
+    patch.setattr(Curator, "_release", faulty)
+
+
+def contributions_from_others(patch: Patch) -> None:
+    """A question that is not row-local: in chunks of odd length responses count half."""
+    real = view.Rows.put_factors
+
+    def faulty(self: view.Rows, columns: Any, response: Any, out: Any) -> None:
+        real(self, columns, response * 0.5 ** (len(response) % 2), out)
+
+    patch.setattr(view.Rows, "put_factors", faulty)
 
 
 def levels_learnt(patch: Patch) -> None:
-    def faulty(domain: Domain, data: Any) -> Domain:
+    def faulty(domain: Domain, source: Any) -> Domain:
+        data = source._frame
         learnt = {
             name: sorted(set(data[name]) & set(variable.levels))
             for name, variable in domain.items()
             if isinstance(variable, Categorical)
         }
-        return domain.updated(learnt)
+        return domain.updated({name: {"levels": levels} for name, levels in learnt.items()})
 
     patch.setattr(api, "declared_domain", faulty)
 
 
 def empty_bins_dropped(patch: Patch) -> None:
-    real = Curator.bins
+    real = pipeline.measure
 
-    def faulty(self: Curator, design: Any, partition: Any, *arguments: Any) -> Noisy:
-        noisy = real(self, design, partition, *arguments)
-        held = np.isin(np.arange(partition.n_bins), partition.locate(self._engine._records))  # type: ignore[attr-defined]
-        kept = {key: value[held] for key, value in noisy.statistics.items()}
-        return replace(noisy, statistics=kept)
+    def faulty(curator_: Curator, design: Any, partition: Any, *arguments: Any) -> Any:
+        statistics, scales = real(curator_, design, partition, *arguments)
+        records = curator_._engine._piece.records  # type: ignore[attr-defined]
+        held = np.isin(np.arange(partition.n_bins), partition.locate(records))
+        kept = {key: value[held] for key, value in statistics.items() if key != "moments"}
+        return {**statistics, **kept}, scales
 
-    patch.setattr(Curator, "bins", faulty)
+    patch.setattr(pipeline, "measure", faulty)
 
 
 def outlier_unclipped(patch: Patch) -> None:
-    real = aggregates.unit_contributions
+    real = maps.Deviations.vectors
 
-    def faulty(columns: Any, response: Any, bins: Any, scaling: Any) -> Any:
-        scaled = real(columns, response, bins, scaling)
-        scaled[-1] = np.clip((response - scaling.centre_y) / scaling.unit_y, -1e6, 1e6)
-        return scaled
+    def faulty(self: maps.Deviations, view_: Any, projection: Any) -> Any:
+        whole = real(self, view_, projection)
+        if self.columns == (-1,):
+            scaled = (view_.columns[1] - self.centre[0]) / self.unit_of[0]
+            whole[0] = np.trunc(np.clip(scaled, -1e6, 1e6) * 2.0**LINEAR_BITS)
+        return whole
 
     patch.setattr(Design, "response", lambda self, records: np.array(records["y"]))
-    patch.setattr(aggregates, "unit_contributions", faulty)
+    patch.setattr(maps.Deviations, "vectors", faulty)
 
 
 def tree_without_noise(patch: Patch) -> None:
@@ -234,15 +273,14 @@ def replacement_taken_for_addition(patch: Patch) -> None:
 
 
 def undeclared_level_refused(patch: Patch) -> None:
-    real = records.category_codes
+    real = memory.complete
 
-    def faulty(*arguments: Any) -> Any:
-        codes = real(*arguments)
-        if (codes < 0).any():
+    def faulty(records: Any) -> Any:
+        if any((column < 0).any() for column in records.values() if column.dtype.kind == "i"):
             raise DataError("the table holds a level that was not declared")
-        return codes
+        return real(records)
 
-    patch.setattr(records, "category_codes", faulty)
+    patch.setattr(memory, "complete", faulty)
 
 
 def exact_sums_beside_noisy_ones(patch: Patch) -> None:
@@ -251,7 +289,7 @@ def exact_sums_beside_noisy_ones(patch: Patch) -> None:
 
     def faulty(curator_: Curator, *arguments: Any) -> Any:
         release = real(curator_, *arguments)
-        object.__setattr__(release, "_cache", {"total": curator_._engine.total})
+        object.__setattr__(release, "_cache", {"total": lambda: total_of(curator_)})
         return release
 
     patch.setattr(pipeline, "conduct", faulty)
@@ -261,6 +299,7 @@ REST = "everything else"
 RUN = "complete runs of dp_release"
 TREE_BUDGET = Budget(ranges=0, partition=3, count=1, sum_x=1, sum_y=1, moments=0, scores=0)
 NO_RANGES = MECHANISMS.without("ranges")
+SCORES = Budget(ranges=0, partition=0, count=0, sum_x=0, sum_y=0, moments=1, scores=2)
 
 FAULTS = {
     "sensitivity short by sqrt(d)": Fault(short_by_root_d, "bin sums of covariates"),
@@ -281,6 +320,13 @@ FAULTS = {
     "ranges without noise": Fault(ranges_without_noise, "ranges"),
     "ranges past the mechanism": Fault(ranges_past_the_mechanism, "list of mechanisms"),
     "moments with halved noise": Fault(moments_with_halved_noise, "second moments"),
+    "a map that exceeds its norm": Fault(
+        vectors_not_cut, "residual scores, round 1", budget=SCORES, formula="y ~ x"
+    ),
+    "an answer that does not spend": Fault(answer_without_spending, "list of mechanisms"),
+    "a question that is not row-local": Fault(
+        contributions_from_others, "second moments", budget=NO_RANGES
+    ),
     "levels learnt from data": Fault(levels_learnt, REST, budget=NO_RANGES),
     "bins dropped by true count": Fault(empty_bins_dropped, REST),
     "unclipped outlier": Fault(outlier_unclipped, "bin sums of the response"),

@@ -9,39 +9,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from tables_for_engines import dask, frame, write_parquet
-from test_engines import aggregates_of, assert_same
+from tables_for_engines import FORMULA, dask, frame, write_parquet
+from test_engines import aggregates_of, assert_same, designs, sums_of, total_of
 
-from dpbinagg.curator.engines import open_engine
-from dpbinagg.curator.engines.frame import FrameEngine
-from dpbinagg.curator.engines.partitions import PartitionsEngine
-from dpbinagg.curator.engines.stream import StreamEngine
+from dpbinagg.engines import cluster
+from dpbinagg.errors import DataError
 from dpbinagg.formula import build_design
+from dpbinagg.protocol.conduct import open_table
 from dpbinagg.public.domain import Domain
-from dpbinagg.public.partition import Partition
-from dpbinagg.public.scaling import bin_scaling, column_scaling
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-SHORT = "wage ~ age + C(region) + member + wild"
-SPLINE = "wage ~ cr(hours, knots=[20, 40, 60], lower_bound=0, upper_bound=80)"
+SPLINE = "wage ~ cr(hours, knots=[20, 40, 60], lower_bound=0, upper_bound=80) + C(region) + wild"
 
 
 def test_a_dask_cluster() -> None:
     pytest.importorskip("dask.dataframe")
     distributed = pytest.importorskip("distributed")
     people = frame()
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster):
+    workers = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with workers, distributed.Client(workers):
         table = dask(people)
         assert_same(aggregates_of(table), aggregates_of(people))
-        design = build_design(SHORT, Domain({"region": ["N", "E"], "member": [False, True]}))
-        assert isinstance(open_engine(table, design, "drop"), PartitionsEngine)
+        assert isinstance(open_table(table, designs()[0], "drop"), cluster.DaskEngine)
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +56,18 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def test_a_spark_session(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("formula", [FORMULA, SPLINE])
+def test_a_spark_session(formula: str, spark: Any, tmp_path: Path) -> None:
     people = frame(1500)
     table = spark.read.parquet(str(write_parquet(people, tmp_path / "people")))
-    expected = aggregates_of(people, formula=SHORT)
-    assert_same(aggregates_of(table, formula=SHORT), expected)
-    assert_same(aggregates_of(table, StreamEngine, SHORT), expected)
+    assert_same(aggregates_of(table, formula), aggregates_of(people, formula))
+    assert isinstance(open_table(table, designs(formula)[0], "drop"), cluster.SparkEngine)
+
+
+def test_a_spark_table_without_records(spark: Any) -> None:
+    people = frame(40)
+    none = spark.createDataFrame(people.head(1)).where("false")
+    assert_same(aggregates_of(none), aggregates_of(people.head(0)))
 
 
 def test_whole_numbers_that_64_bits_do_not_hold(spark: Any) -> None:
@@ -80,17 +82,21 @@ def test_whole_numbers_that_64_bits_do_not_hold(spark: Any) -> None:
         assert_same(sums_of(spark.createDataFrame(people), design), sums_of(people, design))
 
 
-def sums_of(table: Any, design: Any) -> Any:
-    engine = open_engine(table, design, "drop")
-    partition = Partition.grid(design.domain.subset(design.variables), 2)
-    scaling = bin_scaling(design, partition, "joint")
-    moments = engine.moment_sums(design, column_scaling(design))
-    return engine.total(), engine.bin_sums(design, partition, scaling), moments
+def test_errors_of_executors_are_not_quoted(spark: Any) -> None:
+    query = "SELECT 1.0D AS x, CAST(raise_error('canary-4711') AS DOUBLE) AS y"
+    design = build_design("y ~ x", Domain({"x": (0, 1), "y": (0, 1)}))
+    with pytest.raises(DataError, match="the engine that holds the table failed") as caught:
+        total_of(spark.sql(query), design)
+    assert "canary" not in str(caught.value)
+    assert caught.value.__context__ is None
 
 
-def test_which_engine_serves_spark(spark: Any, tmp_path: Path) -> None:
-    table = spark.read.parquet(str(write_parquet(frame(30), tmp_path / "people")))
-    bounds = {"region": ["N", "E"], "member": [False, True], "hours": (0, 80)}
-    for formula, kind in ((SHORT, FrameEngine), (SPLINE, StreamEngine)):
-        design = build_design(formula, Domain(bounds))
-        assert type(open_engine(table, design, "drop")) is kind
+def test_long_spark_partitions_are_added_up_in_pieces() -> None:
+    pa = pytest.importorskip("pyarrow")
+    short, long = (pa.record_batch({"x": np.zeros(n)}) for n in (10_000, 5 * cluster.ROWS // 2))
+    batches = [short] * 3 + [long, short[:0], short]
+    lengths = [sum(b.num_rows for b in piece) for piece in cluster.pieces(iter(batches))]
+    assert sum(lengths) == sum(batch.num_rows for batch in batches)
+    assert all(length >= cluster.ROWS for length in lengths[:-1])
+    assert max(lengths) < 2 * cluster.ROWS
+    assert list(cluster.pieces(iter([short[:0]]))) == []

@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from tables_for_engines import BOUNDS, FORMULA, arrow, duckdb_relation, frame, polars_lazy
-from test_engines import SCHEMA, aggregates_of, assert_same
+from test_engines import SCHEMA, aggregates_of, assert_same, sums_of, total_of
 
 from dpbinagg import DataError, Domain, dp_ols
-from dpbinagg.curator.engines import frame as frame_engine
-from dpbinagg.curator.engines import open_engine, partitions, room, stream, tables
-from dpbinagg.curator.privatise import GRID_BITS
+from dpbinagg.engines import cluster, room, stream
 from dpbinagg.formula import build_design
-from dpbinagg.public.partition import Partition
-from dpbinagg.public.scaling import bin_scaling
+from dpbinagg.kernel.grid import MOST_RECORDS
+from dpbinagg.kernel.sums import Sum
+from dpbinagg.protocol.conduct import open_table
+from dpbinagg.protocol.questions import count_question
+from dpbinagg.reading import frames
 
 pa = pytest.importorskip("pyarrow")
 
@@ -33,22 +34,13 @@ def test_what_is_kept_changes_nothing(
 ) -> None:
     """No room, room for codes only, room for scaled columns but not for records."""
     monkeypatch.setattr(stream, "memory_room", lambda: kept)
-    monkeypatch.setattr(tables, "BATCH", 500)
+    monkeypatch.setattr(frames, "ROWS", 500)
     assert_same(aggregates_of(arrow(people)), aggregates_of(people))
-
-
-def test_sums_in_two_parts_are_the_same(
-    people: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for tables so large that 64 bits might not hold a sum."""
-    monkeypatch.setattr(frame_engine, "FEW_RECORDS", 0)
-    found = aggregates_of(polars_lazy(people), frame_engine.FrameEngine)
-    assert_same(found, aggregates_of(people))
 
 
 def engine_for(data: Any, missing: str = "drop", **bounds: Any) -> Any:
     domain = Domain({**BOUNDS, **SCHEMA, **bounds})
-    return open_engine(data, build_design(FORMULA, domain), missing)
+    return open_table(data, build_design(FORMULA, domain), missing)
 
 
 def test_a_column_that_is_missing(people: pd.DataFrame) -> None:
@@ -57,10 +49,10 @@ def test_a_column_that_is_missing(people: pd.DataFrame) -> None:
 
 
 def test_a_column_of_another_type(people: pd.DataFrame) -> None:
-    with pytest.raises(DataError, match="'hours' must be numeric, but its dtype is String"):
-        engine_for(arrow(people.assign(hours="forty")))
+    with pytest.raises(DataError, match="'hours' must be numeric, but its dtype is timestamp"):
+        engine_for(arrow(people.assign(hours=pd.Timestamp("2020-01-01"))))
     with pytest.raises(DataError, match="none of its declared levels can occur"):
-        engine_for(arrow(people), region=[1, 2])
+        engine_for(arrow(people), grade=["low", "high"])
 
 
 @pytest.mark.parametrize("make", [arrow, polars_lazy, duckdb_relation])
@@ -68,7 +60,8 @@ def test_incomplete_records_are_told_on_request(make: Any, people: pd.DataFrame)
     with pytest.raises(DataError, match="missing='raise'"):
         engine_for(make(people), missing="raise")
     complete = people.assign(age=30.0, hours=40.0, region="N", grade=1, member=True)
-    assert engine_for(make(complete), missing="raise").total() == len(people)
+    design = build_design(FORMULA, Domain({**BOUNDS, **SCHEMA}))
+    assert total_of(make(complete), design, "raise") == len(people)
 
 
 def test_a_reader_can_be_read_once_only(people: pd.DataFrame) -> None:
@@ -78,13 +71,13 @@ def test_a_reader_can_be_read_once_only(people: pd.DataFrame) -> None:
 
 def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     for path, reason in (
-        (tmp_path / "none.parquet", "there is no file"),
+        (tmp_path / "none.parquet", "does not exist"),
         (tmp_path, "holds no Parquet or CSV file"),
     ):
         with pytest.raises(DataError, match=reason):
             dp_ols("y ~ x", path, mu=1)
     (tmp_path / "table.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match="cannot tell the format"):
+    with pytest.raises(DataError, match=r"cannot be read as a \.xlsx file"):
         dp_ols("y ~ x", tmp_path / "table.xlsx", mu=1)
 
 
@@ -98,7 +91,7 @@ def test_errors_of_an_engine_are_not_quoted() -> None:
     relation = duckdb.connect().sql("SELECT 1.0 AS x, error('canary-4711')::DOUBLE AS y")
     design = build_design("y ~ x", Domain({"x": (0, 1), "y": (0, 1)}))
     with pytest.raises(DataError, match="the engine that holds the table failed") as caught:
-        open_engine(relation, design, "drop").total()
+        total_of(relation, design)
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
@@ -111,7 +104,7 @@ def test_what_does_not_fit_a_csv_column_is_missing(delimiter: str, tmp_path: Pat
     text = 'x,y,g\n1,2,"a"\ntwo,3,b\n4,,a\n5,6,c\n7,8,b,9\n7\n 7 ,8,b\n'
     path.write_text(text.replace(",", delimiter))
     design = build_design("y ~ x + C(g)", Domain({"x": (0, 9), "y": (0, 9), "g": ["a", "b"]}))
-    assert open_engine(path, design, "drop").total() == 2
+    assert total_of(path, design) == 2
 
 
 def test_splines_and_numpy_functions_are_the_same_everywhere(people: pd.DataFrame) -> None:
@@ -130,29 +123,26 @@ def test_splines_and_numpy_functions_are_the_same_everywhere(people: pd.DataFram
 @pytest.mark.parametrize("missing", ["drop", "raise"])
 def test_a_whole_number_that_no_double_equals(missing: str) -> None:
     """Arrow refuses to convert it: an error that a single record would cause."""
-    domain = Domain({"x": (0, 9), "h": [1, 2], "y": (0, 9)})
+    domain = Domain({"x": (0, 9), "h": {"levels": [1, 2]}, "y": (0, 9)})
     design = build_design("y ~ x + C(h)", domain)
     plain = {"x": [1, 2, 9], "h": [1, 2, 1], "y": [3, 4, 9]}
     large = {**plain, "x": [1, 2, 2**53 + 1], "y": [3, 4, 2**63 - 1]}
-    partition = Partition.grid(domain.subset(design.variables), 2)
-    scaling = bin_scaling(design, partition, "joint")
-
-    def sums(table: Any) -> Any:
-        return open_engine(table, design, missing).bin_sums(design, partition, scaling)
-
-    assert_same(sums(pa.table(large)), sums(pd.DataFrame(plain)))
+    plain_sums = sums_of(pd.DataFrame(plain), design, missing)
+    assert_same(sums_of(pa.table(large), design, missing), plain_sums)
     undeclared = pa.table({**plain, "h": [1, 2, 2**53 + 1]})
-    assert open_engine(undeclared, design, "drop").total() == 2
+    assert total_of(undeclared, design) == 2
 
 
 def test_long_partitions_are_added_up_in_pieces() -> None:
-    """The number of records in units of the grid, one of the sums, must fit 64 bits."""
+    """The sum of products of factors of so many records must fit 64 bits."""
     n = 2**23
     partition = pd.DataFrame({"x": np.zeros(n)})
-    lengths = partitions._apply(lambda part: part.total(), partition, Domain({"x": (0, 1)}))
-    assert sum(lengths) == n
-    assert max(lengths) * 2**GRID_BITS < 2**63
-    assert partitions._apply(len, partition[:0], Domain({"x": (0, 1)})) == []
+    task, domain = Sum((count_question(),), None), Domain({"x": (0, 1)})
+    blocks = cluster.sums_of(task, partition, domain, ("x",))
+    assert sum(length for length, _ in blocks) == n
+    assert sum(int(count[0]) for _, (count,) in blocks) == n
+    assert max(length for length, _ in blocks) <= MOST_RECORDS
+    assert cluster.sums_of(task, partition[:0], domain, ("x",)) == []
 
 
 def test_a_limit_leaves_room_for_the_passes_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

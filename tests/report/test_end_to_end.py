@@ -11,6 +11,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 from dpbinagg import Budget, Domain, Partition, dp_ols, dp_release
+from dpbinagg.analyst.fitstats import FitStatistics
+from dpbinagg.datasets import load_school
 from dpbinagg.report.results import DPResultsWrapper
 
 BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
@@ -161,3 +163,20 @@ def test_without_noise_the_bins_give_weighted_least_squares(cells: int) -> None:
     exact = smf.wls("y ~ 0 + one + x1 + x2", sums, weights=1 / sums["one"]).fit()
     np.testing.assert_allclose(results.params, exact.params, atol=1e-6)
     np.testing.assert_allclose(results.naive.params, results.params, atol=1e-9)
+
+
+def test_a_mistake_inside_a_statistic_is_not_printed_as_not_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A property that fails by AttributeError looks, to getattr, like one that is absent."""
+    school = load_school()
+    res = dp_ols("score ~ pretest", school.frame, mu=5, bounds=school.codebook, rng=1)
+    assert "not released" not in str(res.summary())
+
+    def broken(self: FitStatistics) -> float:
+        return self.no_such_name  # type: ignore[attr-defined, no-any-return]
+
+    monkeypatch.setattr(FitStatistics, "rsquared", property(broken))
+    for show in (res.summary, res.glance):
+        with pytest.raises(AttributeError, match="no_such_name"):
+            show()

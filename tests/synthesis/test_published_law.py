@@ -10,10 +10,16 @@ import pytest
 from scipy import stats
 
 from dpbinagg import Budget, Domain, Partition, dp_release
-from dpbinagg.analyst.synthesis.binagg import conditional_rows, direct_rows
+from dpbinagg.analyst.synthesis.binagg import conditional_rows
 
 LEVEL = 0.001
 REPLICATES = 4000
+
+
+def direct_rows(exact_sum, sd, n_rows, rng):
+    """Algorithm 3 for one bin from its exact sum: ``(s + sqrt(c) sd e_i)/c``, (c, q)."""
+    e = rng.standard_normal((n_rows, len(exact_sum)))
+    return (exact_sum + np.sqrt(n_rows) * sd * e) / n_rows
 
 
 def given_release(exact, sd, rows, rng):

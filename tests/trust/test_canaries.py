@@ -41,8 +41,8 @@ from dpbinagg import (
     show_progress,
 )
 from dpbinagg.audit.content import content
-from dpbinagg.curator.curator import Curator
 from dpbinagg.errors import DataError, DPBinAggError, PublicRefusalError
+from dpbinagg.protocol import conduct
 
 INSIDE, BEYOND, LOW, INDEX, ELSEWHERE = 987654.321, 7.6543219e17, -31337.75, 424242.125, 66613.875
 WORD, LABEL = "zq§canary", "ix§canary"
@@ -242,7 +242,7 @@ def test_a_failure_while_reading_is_charged(
         raise error
 
     ledger = Ledger(outside / "ledger.db", mu=3.0)
-    monkeypatch.setattr(Curator, "__init__", broken)
+    monkeypatch.setattr(conduct, "open_curator", broken)
     with pytest.raises(error):
         dp_release("y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS, ledger=ledger, rng=1)
     assert ledger.entries()["outcome"].tolist() == ["interrupted"]
@@ -327,7 +327,7 @@ def text_column(frame: pd.DataFrame) -> pd.DataFrame:
 
 FAILURES: dict[str, tuple[str, dict[str, Any], Callable[[pd.DataFrame], Any]]] = {
     "missing raises": ("y ~ x + C(g)", {"missing": "raise"}, lambda f: f),
-    "text column": ("y ~ x", {}, text_column),
+    "text column": ("y ~ x", {"bounds": {}}, text_column),
     "no such column": ("y ~ nosuch", {}, lambda f: f),
     "undeclared factor": ("y ~ C(text)", {}, lambda f: f),
     "undefined transform": ("y ~ np.log(x)", {}, lambda f: f),
@@ -341,7 +341,7 @@ FAILURES: dict[str, tuple[str, dict[str, Any], Callable[[pd.DataFrame], Any]]] =
     "mu of nothing": ("y ~ x", {"mu": 0}, lambda f: f),
     "datetimes": ("y ~ x", {}, lambda f: f.assign(x=pd.to_datetime(f["x"]))),
     "complex": ("y ~ x", {}, lambda f: f.assign(x=f["x"] + 1j)),
-    "category of values": ("y ~ x", {}, lambda f: f.assign(x=f["g"].astype(str))),
+    "category of values": ("y ~ x", {"bounds": {}}, lambda f: f.assign(x=f["g"].astype(str))),
     "interval category": ("y ~ x", {"bounds": {}}, lambda f: f.assign(x=pd.cut(f["y"], 3))),
     "levels of numbers": ("y ~ C(g)", {"bounds": {**BOUNDS, "g": [1, 2]}}, text_column),
 }
@@ -359,9 +359,10 @@ def test_errors(name: str, outside: Path) -> None:
 
 def test_forbidden_pickles() -> None:
     from dpbinagg.formula import build_design
+    from dpbinagg.protocol.conduct import open_curator
 
     design = build_design("y ~ x", BOUNDS)
-    curator = Curator(table(), design, "drop", 1)
+    curator = open_curator(table(), design, "drop", 1)
     for guarded in (curator, curator._engine):
         with pytest.raises(TypeError) as caught:
             pickle.dumps(guarded)

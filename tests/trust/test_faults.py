@@ -363,13 +363,13 @@ def test_failure_before_the_release_costs_nothing(tmp_path: Path) -> None:
 def test_failure_after_the_first_number_stays_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpbinagg.curator.curator import Curator
+    from dpbinagg.kernel.curator import Curator
 
     def broken(*_: Any) -> Any:
         raise MemoryError
 
     ledger = Ledger(tmp_path / "a.db", mu=3.0)
-    monkeypatch.setattr(Curator, "moments", broken)
+    monkeypatch.setattr(Curator, "_privatise", broken)
     with pytest.raises(MemoryError):
         release(1.0, ledger)
     assert ledger.spent == 1.0
@@ -430,9 +430,9 @@ def test_too_little_memory_does_not_tell_the_number_of_records(
         np.empty((len(frame), 2**40))
         raise AssertionError
 
-    for name in ("total", "moment_sums", "from_frame"):
+    for name in ("engines.memory.complete", "kernel.view.Rows.put_factors", "kernel.maps.cut"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dpbinagg.curator.engines.memory.MemoryEngine.{name}", short)
+            patch.setattr(f"dpbinagg.{name}", short)
             with pytest.raises(MemoryError, match="too little memory") as caught:
                 dp_release("y ~ x", frame, mu=1, bounds={"x": (0, 1), "y": (0, 1)}, rng=1)
         assert "12347" not in repr(caught.value)

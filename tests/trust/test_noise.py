@@ -31,19 +31,18 @@ from properties import examples
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
-from dpbinagg.curator import noise
-from dpbinagg.curator.noise import Noise, SecureNoise, SeededNoise, noise_source
-from dpbinagg.curator.privatise import (
-    GRID_BITS,
+from dpbinagg.errors import BudgetError
+from dpbinagg.kernel import errands, noise
+from dpbinagg.kernel.mechanism import (
     MARGIN,
     NOISE_BITS,
     gaussian_mechanism,
     in_noise_units,
 )
-from dpbinagg.curator.privtree import MOST_NODES
-from dpbinagg.errors import BudgetError
+from dpbinagg.kernel.noise import Noise, SecureNoise, SeededNoise, noise_source
 
 SCALE = 2.0**40
+GRID_BITS = 40
 DRAWS = {"gaussian": 4_000, "laplace": 8_000}
 TOLERANCE = 0.15
 """Six standard deviations of a mean square of that many draws: 1 in 100 million by chance."""
@@ -134,7 +133,7 @@ def test_neighbours_are_no_farther_apart_than_mu_says(
 
 def test_without_the_margin_neighbours_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same comparison catches a mechanism that forgets that sums are cut."""
-    monkeypatch.setattr("dpbinagg.curator.privatise.MARGIN", 1.0)
+    monkeypatch.setattr("dpbinagg.kernel.mechanism.MARGIN", 1.0)
     mu, far = 2.0**-17, 0
     for start in range(20):
         one = np.full(9, start, dtype=object)
@@ -217,6 +216,13 @@ def test_forks_never_repeat() -> None:
     assert_all_different([before, *drawn, release()])
 
 
+def wait_for_the_stock(source: SecureNoise) -> None:
+    """Until all that was begun is drawn, by whoever."""
+    for stock in source._stocks.values():
+        for _, errand in stock._begun:
+            errand.result()
+
+
 def _drawn_ahead(source: SecureNoise, queue: Any) -> None:
     queue.put(source.gaussian(400, SCALE))
 
@@ -225,15 +231,15 @@ def _drawn_ahead(source: SecureNoise, queue: Any) -> None:
 def test_fork_in_the_middle_of_a_release_shares_nothing() -> None:
     """What was drawn ahead stays with the parent."""
     source = SecureNoise()
-    source.expect("gaussian", 1_000, SCALE)
     source.gaussian(300, SCALE)
+    wait_for_the_stock(source)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_drawn_ahead, args=(source, queue))
     child.start()
     theirs = queue.get(timeout=60)
     child.join(60)
-    assert not set(theirs.tolist()) & set(source.gaussian(700, SCALE).tolist())
+    assert not set(theirs.tolist()) & set(source.gaussian(3_000, SCALE).tolist())
 
 
 def test_threads_never_repeat() -> None:
@@ -310,8 +316,10 @@ def test_stages_of_a_release_do_not_share_noise() -> None:
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_values_drawn_ahead_follow_the_law(law: Literal["gaussian", "laplace"]) -> None:
     source = SecureNoise()
-    source.expect(law, DRAWS[law] // 2, SCALE)
-    drawn = getattr(source, law)(DRAWS[law], SCALE)
+    draw = getattr(source, law)
+    draw(DRAWS[law] // noise.TIMES, SCALE)
+    wait_for_the_stock(source)
+    drawn = draw(DRAWS[law], SCALE)
     assert len(drawn) == DRAWS[law]
     assert variance_fits(drawn, SCALE, law)
     assert shape_fits(drawn, SCALE, law)
@@ -319,14 +327,32 @@ def test_values_drawn_ahead_follow_the_law(law: Literal["gaussian", "laplace"]) 
 
 def test_values_drawn_ahead_are_used_once() -> None:
     source = SecureNoise()
-    source.expect("gaussian", 100, SCALE)
-    source.expect("gaussian", 130, SCALE)
-    source.expect("gaussian", 60, 2 * SCALE)
-    source.expect("laplace", 50, SCALE)
-    taken = [source.gaussian(size, SCALE) for size in (0, 70, 50, 40)]
+    sizes = (0, 70, 50, 400, 0, 3_000, 1)
+    taken = [source.gaussian(size, SCALE) for size in sizes]
     taken += [source.gaussian(20, 2 * SCALE), source.laplace(90, SCALE)]
-    assert [len(part) for part in taken] == [0, 70, 50, 40, 20, 90]
+    assert [len(part) for part in taken] == [*sizes, 20, 90]
     assert len(np.unique(np.concatenate(taken))) == sum(len(part) for part in taken)
+
+
+def test_the_stock_is_bounded() -> None:
+    source = SecureNoise()
+    for size in (1, 100, 5_000):
+        source.gaussian(size, SCALE)
+        stock = source._stocks["gaussian", SCALE]
+        held = len(stock._drawn) + sum(n for n, _ in stock._begun)
+        assert held <= max(noise.DRAWS, min(noise.TIMES * size, noise.MOST)) + noise.DRAWS
+
+
+def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    monkeypatch.setattr(noise, "_sample", lambda kind, size: drawn.append(size))
+    monkeypatch.setattr(noise, "begin", errands.Errand)
+    source = SecureNoise()
+    waiting = [errand for _, errand in source._stocks["gaussian", noise.MAX_SCALE]._begun]
+    assert waiting
+    del source
+    assert all(len(errand.result()) == 0 for errand in waiting)
+    assert not drawn
 
 
 def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,8 +378,8 @@ def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch)
     (gaussian,) = [kind for kind in asked if kind[0] == "gaussian"]
     (laplace,) = [kind for kind in asked if kind[0] == "laplace"]
     assert set(drawn) == {gaussian, laplace}
-    assert asked[gaussian] <= drawn[gaussian] <= asked[gaussian] + 2 * noise.DRAWS
-    assert asked[laplace] <= drawn[laplace] <= asked[laplace] + MOST_NODES
+    for kind in drawn:
+        assert asked[kind] <= drawn[kind] <= (1 + noise.TIMES) * asked[kind] + 2 * noise.DRAWS
 
 
 def test_noise_drawn_ahead_is_not_copied() -> None:
@@ -361,13 +387,6 @@ def test_noise_drawn_ahead_is_not_copied() -> None:
         pickle.dumps(SecureNoise())
     with pytest.raises(TypeError, match="not be used twice"):
         copy.deepcopy(SecureNoise())
-
-
-def test_expecting_does_not_change_what_a_seed_gives() -> None:
-    source = SeededNoise(np.random.default_rng(3))
-    source.expect("gaussian", 100, SCALE)
-    expected = SeededNoise(np.random.default_rng(3)).gaussian(5, SCALE)
-    assert np.array_equal(source.gaussian(5, SCALE), expected)
 
 
 def test_failing_source_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

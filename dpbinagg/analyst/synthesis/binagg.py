@@ -22,12 +22,6 @@ from dpbinagg.formula import Design
 from dpbinagg.release.release import Release
 
 
-def direct_rows(exact_sum: Array, sd: Array, n_rows: int, rng: np.random.Generator) -> Array:
-    """Algorithm 3 for one bin from its exact sum: ``(s + sqrt(c) sd e_i)/c``, (c, q)."""
-    e = rng.standard_normal((n_rows, len(exact_sum)))
-    return np.asarray((exact_sum + np.sqrt(n_rows) * sd * e) / n_rows)
-
-
 def conditional_rows(
     noisy_sum: Array, sd: Array, n_rows: NDArray[np.int64], rng: np.random.Generator
 ) -> Array:

@@ -1,0 +1,54 @@
+"""Engines: where the exact sums are computed. Each has one method, `map_reduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpbinagg.kernel.sums import Engine
+from dpbinagg.public.domain import Domain
+
+if TYPE_CHECKING:
+    from dpbinagg.reading import Source
+
+__all__ = ["Engine", "open_engine"]
+
+
+def open_engine(
+    source: Source, domain: Domain, variables: Sequence[str], missing: str, columns: int
+) -> Engine:
+    """The engine for a source.
+
+    Parameters
+    ----------
+    source : Source
+    domain : Domain
+        Declares the variables.
+    variables : sequence of str
+        The raw variables that questions may look at.
+    missing : {"drop", "raise"}
+        What to do with incomplete records. "raise" reveals whether there is one, and only that.
+    columns : int
+        About how many numbers a row map will give, to plan memory with.
+    """
+    source.check(domain, variables)
+    engine = _engine_for(source, domain, tuple(variables), columns)
+    if missing == "raise":
+        from dpbinagg.engines.base import require_complete
+
+        require_complete(engine)
+    return engine
+
+
+def _engine_for(source: Source, domain: Domain, variables: tuple[str, ...], columns: int) -> Engine:
+    if source.kind == "memory":
+        from dpbinagg.engines.memory import MemoryEngine
+
+        return MemoryEngine(source, domain, variables)
+    if source.kind == "stream":
+        from dpbinagg.engines.stream import StreamEngine
+
+        return StreamEngine(source, domain, variables, columns)
+    from dpbinagg.engines.cluster import cluster_engine
+
+    return cluster_engine(source, domain, variables)

@@ -1,0 +1,178 @@
+"""What all engines share: pieces of a table, sums over them, and how these are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.engines.blocks import BLOCK, CHUNK, chunks, map_blocks, step_rows
+from dpbinagg.errors import DataError, IncompleteError
+from dpbinagg.kernel.grid import Integers, Sums, Total
+from dpbinagg.kernel.sums import CountIncomplete, Engine, Task
+from dpbinagg.kernel.view import Part, Rows
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.grid import FACTOR_BITS
+
+T = TypeVar("T")
+BlockSums = tuple[int, list[Integers]]
+"""The number of records of a block, and its sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFactors:
+    """Whole factors in three bytes each: ``256 high + low``.
+
+    At most 2^20 in size, they fit into 22 bits; a table that is read in batches
+    may have room for three quarters of what 32 bits would take.
+    """
+
+    high: NDArray[np.int16]
+    low: NDArray[np.uint8]
+
+    BYTES: ClassVar[int] = 3
+
+    @classmethod
+    def of(cls, factors: NDArray[Any]) -> PackedFactors:
+        """Pack whole numbers, (rows, n)."""
+        whole = factors.astype(np.int32)
+        return cls((whole >> 8).astype(np.int16), whole.astype(np.uint8))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the factors."""
+        return self.high.shape
+
+    def __getitem__(self, place: Any) -> PackedFactors:
+        return PackedFactors(self.high[place], self.low[place])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return ((self.high.astype(np.int32) << 8) | self.low).astype(dtype or np.int32, copy=False)
+
+
+assert 2 ** (FACTOR_BITS - 8) < 2**15
+
+
+class Piece:
+    """Some complete records in memory, and what row maps gave for them.
+
+    Parameters
+    ----------
+    records : Records
+    chunk : int
+        Records of one step.
+    """
+
+    def __init__(self, records: Records, chunk: int = CHUNK) -> None:
+        self.records: Records | None = records
+        self.n = len(next(iter(records.values())))
+        self._chunk = chunk
+        self._kept: dict[object, list[list[Any]]] = {}
+
+    def run(self, task: Task, keep: bool, pack: bool = False) -> list[BlockSums]:
+        """Sums of every block; what the row map gives is kept if `keep`, packed if `pack`."""
+        if not task.needs_records and task.keys and task.keys[0] in self._kept:
+            return self._run_on_kept(task, task.keys[0])
+        records, known = self.records, {k: v for k, v in self._kept.items() if k in task.keys}
+        assert records is not None
+        places = {block.start: place for place, block in enumerate(chunks(self.n, BLOCK))}
+
+        def over(block: slice) -> tuple[BlockSums, dict[object, list[Any]]]:
+            found: dict[object, list[Any]] = {key: [] for key in task.keys}
+
+            def parts() -> Iterator[Part]:
+                place = places[block.start]
+                for step, rows in enumerate(chunks(block.stop, self._chunk, block.start)):
+                    held = {
+                        key: blocks[place][step]
+                        for key, blocks in known.items()
+                        if not isinstance(key, Rows)
+                    }
+                    part = Part({name: column[rows] for name, column in records.items()}, held)
+                    yield part
+                    for key in found if keep else ():
+                        if key in part.found:
+                            found[key].append(compact(key, part.found[key], pack))
+
+            return (block.stop - block.start, task.run(parts())), found
+
+        results = list(map_blocks(self.n, over))
+        for key in task.keys if keep else ():
+            kept = [found[key] for _, found in results]
+            if any(kept):
+                self._forget(type(key))
+                self._kept[key] = kept
+        return [sums for sums, _ in results]
+
+    def _forget(self, kind: type) -> None:
+        """Drop results of an earlier row map of a kind."""
+        for key in [key for key in self._kept if isinstance(key, kind)]:
+            del self._kept[key]
+
+    def _run_on_kept(self, task: Task, key: object) -> list[BlockSums]:
+        def over(arrays: list[Any]) -> BlockSums:
+            def parts() -> Iterator[Part]:
+                for array in arrays:
+                    n, rows = array.shape[-1], len(array.shape) > 1 and array.shape[0]
+                    # A single thread keeps to what its cache holds.
+                    step = step_rows(self.n, rows + 1) if self._chunk == CHUNK else self._chunk
+                    for some in chunks(n, step):
+                        yield Part(None, {key: array[..., some]})
+
+            return sum(array.shape[-1] for array in arrays), task.run(parts())
+
+        blocks = self._kept[key]
+        if len(blocks) == 1:
+            return [over(blocks[0])]
+        return list(map_blocks(len(blocks), lambda one: over(blocks[one.start]), 1))
+
+    def keeps(self, key: object) -> bool:
+        """Whether the results of a row map are held."""
+        return key in self._kept
+
+    def without_records(self) -> Piece:
+        """This piece with what row maps gave alone."""
+        self.records = None
+        return self
+
+
+def compact(key: object, array: NDArray[Any], pack: bool) -> Any:
+    """What a row map gave in as little memory as it takes."""
+    if not isinstance(key, Rows):
+        return array.astype(np.uint32)
+    return PackedFactors.of(array) if pack else array.astype(np.int32)
+
+
+def add_up(task: Task, sums: Iterable[BlockSums]) -> list[Sums]:
+    """Add up the sums of blocks exactly."""
+    totals = [Total(zero.shape) for zero in task.zeros()]
+    for n, block in sums:
+        for total, part in zip(totals, block, strict=True):
+            total.add(part, n)
+    return [total.whole() for total in totals]
+
+
+def require_complete(engine: Engine) -> None:
+    """Raise if any record is incomplete: an exact answer, which the caller asked for."""
+    (count,) = engine.map_reduce(CountIncomplete())
+    if int(count[0]):
+        raise IncompleteError
+
+
+def guard(action: Callable[[], T]) -> T:
+    """Run `action`; errors of an engine quote values, so only their kind is told."""
+    kind = ""
+    try:
+        return action()
+    except (DataError, MemoryError):
+        raise
+    # Engines raise errors of many classes.
+    except Exception as error:
+        kind = type(error).__name__
+    raise DataError(
+        f"the engine that holds the table failed ({kind}); its message may quote records and is "
+        "not shown. Try the same query on the table yourself"
+    )

@@ -1,0 +1,98 @@
+"""The engine for tables that are read batch by batch, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dpbinagg.engines.base import BlockSums, PackedFactors, Piece, add_up, guard
+from dpbinagg.engines.blocks import LONG_CHUNK, map_stream
+from dpbinagg.engines.room import memory_room
+from dpbinagg.kernel.grid import Sums
+from dpbinagg.kernel.sums import Task
+from dpbinagg.kernel.view import Rows, complete
+from dpbinagg.public.domain import Domain
+from dpbinagg.reading import Source, convert
+
+
+class StreamEngine:
+    """Exact sums over a table read in batches, one pass for each request.
+
+    What fits into the memory that `room` allows is kept: the records themselves, else what the last
+    row map gave, which spares a pass for every round of scores.
+    """
+
+    def __init__(
+        self, source: Source, domain: Domain, variables: tuple[str, ...], columns: int
+    ) -> None:
+        self._source, self._domain, self._variables = source, domain, variables
+        self._room = memory_room()
+        self._bytes_per_record = 8 * len(variables) + 12 * columns + 24
+        self._n: int | None = None
+        self._pieces: list[Piece] = []
+        self._holds_records = False
+
+    def __reduce__(self) -> Any:
+        raise TypeError("private records are not pickled")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def map_reduce(self, task: Task) -> list[Sums]:
+        """Apply `task` to all clean records and add up its sums exactly."""
+        return add_up(task, self._sums(task))
+
+    def _sums(self, task: Task) -> Iterator[BlockSums]:
+        if task.all_records:
+            yield from self._raw(task)
+        elif self._holds_records or self._knows(task):
+            for sums in map_stream(self._pieces, lambda piece: piece.run(task, keep=True)):
+                yield from sums
+        else:
+            yield from self._read(task)
+
+    def _knows(self, task: Task) -> bool:
+        """Whether what a row map gave is kept and is all that the task needs."""
+        if task.needs_records or not task.keys or not self._pieces:
+            return False
+        return all(piece.keeps(task.keys[0]) for piece in self._pieces)
+
+    def _raw(self, task: Task) -> Iterator[BlockSums]:
+        for records in guard(lambda: self._source.batches(self._domain, self._variables)):
+            yield from Piece(records, LONG_CHUNK).run(task, keep=False)
+
+    def _read(self, task: Task) -> Iterator[BlockSums]:
+        """A pass over the table, which keeps what fits."""
+        keep = self._keeps(task)
+        hold = self._n is None
+
+        def apply(part: Any) -> tuple[Piece, list[BlockSums]]:
+            records = convert(part, self._domain, self._variables)
+            piece = Piece(complete(records), LONG_CHUNK)
+            return piece, piece.run(task, keep, pack=not hold)
+
+        n, held = 0, list[Piece]()
+        results = map_stream(self._source.parts(self._domain, self._variables), apply)
+        while (result := guard(lambda: next(results, None))) is not None:
+            piece, sums = result
+            n += piece.n
+            hold = hold and n * self._bytes_per_record <= self._room
+            if hold:
+                held.append(piece)
+            elif self._n is not None and keep:
+                held.append(piece.without_records())
+            else:
+                held.clear()
+            yield from sums
+        if hold or (keep and self._n is not None):
+            self._pieces, self._holds_records = held, hold
+        self._n = n
+
+    def _keeps(self, task: Task) -> bool:
+        """Whether there is room to keep what the row maps give beside a pass."""
+        if self._n is None or not task.keys:
+            return self._n is None
+        size = 4
+        if isinstance(rows := task.keys[0], Rows):
+            size = PackedFactors.BYTES * (rows.n_numbers - 1 + len(rows.levels))
+        return size * self._n <= self._room

@@ -1,0 +1,241 @@
+"""Text files: .csv, .tsv and .txt, one or many, packed or not, read in blocks of whole lines.
+
+The header line is public: it names the columns and, unless the caller does, tells the separator.
+Nothing else is learnt from a file. Only the cells of the variables that are asked for are read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dpbinagg.errors import DataError
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.grammar import BLANKS, DECIMALS
+from dpbinagg.reading.digits import Floats, read_numbers
+from dpbinagg.reading.lines import Block, Integers
+from dpbinagg.reading.rules import finished
+from dpbinagg.reading.source import ColumnType, Source, column_at
+from dpbinagg.reading.words import lookup
+
+SEPARATORS = ",;\t|"
+BLOCK = 2**22
+"""Bytes of one block: about as many records as other engines put into a batch."""
+LONGEST_LINE = 2**27
+"""A line that is longer is unreadable: it would have to be held in memory as a whole."""
+UNREADABLE = b"\0\n"
+PACKED = ".gz"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the lines of a file are to be read: public facts."""
+
+    names: tuple[str, ...]
+    separator: str
+    decimal: str
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Lines:
+    """Some lines of a file, not yet read."""
+
+    content: bytes
+    layout: Layout
+
+    def __reduce__(self) -> Any:
+        raise TypeError("private records are not pickled")
+
+    def records(self, domain: Domain, variables: Sequence[str]) -> Records:
+        """The records of these lines; an unreadable line is one of missing values."""
+        layout = self.layout
+        block = Block(self.content, ord(layout.separator), len(layout.names))
+        whole = len(block.readable) == block.n
+        records: dict[str, Any] = {}
+        for name in variables:
+            values = self._column(block, column_at(layout.names, name), domain[name])
+            records[name] = values if whole else _spread(values, block)
+        return records
+
+    def _column(
+        self, block: Block, column: int, variable: Numeric | Categorical
+    ) -> Floats | Integers:
+        cells, layout = block.cells(column), self.layout
+        if isinstance(variable, Categorical):
+            levels = lookup(variable, layout.decimal, layout.encoding)
+            return levels.read(block.data, cells)
+        return finished(
+            read_numbers(block.data, cells.starts, cells.ends, layout.decimal), variable
+        )
+
+
+def _spread(values: Floats | Integers, block: Block) -> Any:
+    """Values of the readable lines among missing ones."""
+    missing = -1 if values.dtype.kind == "i" else np.nan
+    every = np.full(block.n, missing, dtype=values.dtype)
+    every[block.readable] = values
+    return every
+
+
+class TextSource(Source):
+    """Text files with the same columns.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    separator : str, optional
+        Between two cells; taken from the header line by default.
+    decimal : {".", ","}
+    encoding : str
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        separator: str | None = None,
+        decimal: str = ".",
+        encoding: str = "utf-8",
+    ) -> None:
+        if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n\0'):
+            raise DataError(
+                f"separator must be one character such as ',', ';' or a tab, got {separator!r}"
+            )
+        if decimal not in DECIMALS:
+            raise DataError(f"decimal must be '.' or ',', got {decimal!r}")
+        if separator == decimal:
+            raise DataError(f"separator and decimal are both {decimal!r}; they must differ")
+        self._encoding = _known(encoding)
+        self._paths = tuple(paths)
+        self._layouts = [self._layout(path, separator, decimal) for path in self._paths]
+        super().__init__("stream", dict.fromkeys(self._layouts[0].names, ColumnType("untyped")))
+
+    def _layout(self, path: str, separator: str | None, decimal: str) -> Layout:
+        line = _first_line(path, self._encoding)
+        mark = separator or _sniffed(line, decimal)
+        cells = next(csv.reader([line], delimiter=mark), [])
+        names = tuple(name.strip(BLANKS) for name in cells)
+        if not any(names) or "\r" in line:
+            raise DataError(f"data: the first line of {path!r} must name the columns; add a header")
+        inner = self._encoding if _single(self._encoding) else "utf-8"
+        return Layout(names, mark, decimal, inner)
+
+    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Lines]:
+        """Blocks of lines."""
+        for layout in self._layouts:
+            for name in variables:
+                column_at(layout.names, name)
+        for path, layout in zip(self._paths, self._layouts, strict=True):
+            with _opened(path, self._encoding) as file:
+                file.readline()
+                for content in whole_lines(file, BLOCK):
+                    yield Lines(content, layout)
+
+
+def whole_lines(file: Any, size: int = BLOCK, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """The rest of a file in blocks of whole lines, whatever their length.
+
+    Examples
+    --------
+    >>> list(whole_lines(io.BytesIO(b"one\\ntwo\\nthree"), size=5))
+    [b'one\\n', b'two\\n', b'three']
+    """
+    rest: list[bytes] = []
+    held, skipping = 0, False
+    while more := file.read(size):
+        cut = more.rfind(b"\n") + 1
+        if cut:
+            first = more[:cut]
+            if skipping:
+                first = UNREADABLE + first[first.index(b"\n") + 1 :]
+            yield b"".join([*rest, first])
+            rest, held, skipping = [], 0, False
+            more = more[cut:]
+        if not skipping:
+            rest.append(more)
+            held += len(more)
+        if held > longest:
+            rest, held, skipping = [], 0, True
+    if skipping:
+        yield UNREADABLE
+    elif held:
+        yield b"".join(rest)
+
+
+def _known(encoding: object) -> str:
+    """The name of an encoding, as Python spells it."""
+    try:
+        return codecs.lookup(encoding).name  # type: ignore[arg-type]
+    except (LookupError, TypeError):
+        raise DataError(
+            f"encoding must be a name such as 'utf-8', 'latin-1' or 'cp1252', got {encoding!r}"
+        ) from None
+
+
+def _single(encoding: str) -> bool:
+    """Whether each byte is a letter and ASCII is as usual, so that lines split as bytes."""
+    letters = bytes(range(256)).decode(encoding, "replace")
+    return len(letters) == 256 and letters[:128].encode("ascii", "replace") == bytes(range(128))
+
+
+def _opened(path: str, encoding: str) -> BinaryIO:
+    """A file as bytes in UTF-8, or in an encoding of single bytes."""
+    opened: Any = gzip.open if path.lower().endswith(PACKED) else open
+    raw = opened(path, "rb")
+    if encoding in ("utf-8", "utf-8-sig") or _single(encoding):
+        return raw  # type: ignore[no-any-return]
+    return _Transcoded(raw, encoding)  # type: ignore[return-value]
+
+
+class _Transcoded:
+    """A file in another encoding, as UTF-8."""
+
+    def __init__(self, raw: BinaryIO, encoding: str) -> None:
+        self._text = io.TextIOWrapper(raw, encoding, errors="replace", newline="\n")
+
+    def read(self, size: int) -> bytes:
+        return self._text.read(size).encode("utf-8", "replace")
+
+    def readline(self) -> bytes:
+        return self._text.readline().encode("utf-8", "replace")
+
+    def __enter__(self) -> _Transcoded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._text.close()
+
+
+def _first_line(path: str, encoding: str) -> str:
+    """The first line alone: what follows it are records, also in an error of the decoder."""
+    line = None
+    inner = encoding if _single(encoding) else "utf-8-sig"
+    with (
+        suppress(OSError, EOFError, UnicodeError, zlib.error),
+        _opened(path, encoding) as file,
+    ):
+        line = file.readline().decode(inner)
+    if line is None:
+        raise DataError(
+            f"data: the first line of {path!r} cannot be read as {encoding} text; say which "
+            'encoding it has, open_table(path, encoding="latin-1"), or save the file as UTF-8'
+        )
+    return line.rstrip("\r\n").lstrip("\ufeff")
+
+
+def _sniffed(line: str, decimal: str) -> str:
+    """The separator that occurs most often in the header, outside quotes."""
+    bare = "".join(line.split('"')[::2])
+    likely = [mark for mark in SEPARATORS if mark != decimal]
+    best = max(likely, key=bare.count)
+    return best if bare.count(best) or decimal != "," else ";"

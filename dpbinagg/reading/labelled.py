@@ -1,0 +1,178 @@
+"""Stata and SPSS files: codes, with labels for some of them.
+
+Labels are names of codes. They do not decide what a column is: the caller declares a number or a
+category, and the levels of a category by code or by label.
+"""
+
+from __future__ import annotations
+
+import codecs
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbinagg.public.boxes import Records
+from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.reading.columns import convert
+from dpbinagg.reading.frames import ROWS
+from dpbinagg.reading.readers import reading
+from dpbinagg.reading.rules import Codes
+from dpbinagg.reading.source import ColumnType, Source
+
+Labels = Mapping[Any, str]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelledPart:
+    """Some records of such a file."""
+
+    frame: Any
+    schema: Mapping[str, ColumnType]
+
+    def records(self, domain: Domain, variables: Sequence[str]) -> Records:
+        """The records: a cell whose code is not a level may be one by its label."""
+        records = dict(convert(self.frame, domain, variables))
+        for name in variables:
+            variable, labels = domain[name], self.schema[name].labels
+            if isinstance(variable, Categorical) and labels:
+                records[name] = _by_label(records[name], self.frame[name], variable, labels)
+        return records
+
+
+def _by_label(codes: Any, column: Any, variable: Categorical, labels: Labels) -> Any:
+    known = Codes(variable)
+    by_code = {code: known.of_text(str(label)) for code, label in labels.items()}
+    # What is declared as missing stays missing, whatever its label says.
+    declared = {float(code) for code in variable.missing if not isinstance(code, str)}
+    wanted = {code: found for code, found in by_code.items() if found >= 0}
+    values = column.to_numpy()
+    for code, found in wanted.items():
+        if not isinstance(code, str) and float(code) in declared:
+            continue
+        codes = np.where((codes < 0) & (values == code), found, codes)
+    return codes
+
+
+class StataSource(Source):
+    """A .dta file, read in pieces."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        super().__init__("stream", reading(path, "pandas", lambda pd: _stata_schema(pd, path)))
+
+    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[LabelledPart]:
+        """Pieces of the columns that are needed; dates stay numbers, so that none is refused."""
+        import pandas as pd
+
+        with pd.io.stata.StataReader(
+            self._path,
+            columns=list(variables),
+            chunksize=ROWS,
+            convert_categoricals=False,
+            convert_dates=False,
+        ) as reader:
+            while (frame := _quietly(lambda: next(reader, None))) is not None:
+                yield LabelledPart(frame, self.schema)
+
+
+def _quietly(read: Callable[[], Any]) -> Any:
+    """Read without warnings, which tell of records."""
+    with warnings.catch_warnings(action="ignore"):
+        return read()
+
+
+def _stata_schema(pd: Any, path: str) -> dict[str, ColumnType]:
+    with pd.io.stata.StataReader(path, convert_categoricals=False, convert_dates=False) as reader:
+        names, about = reader.variable_labels(), reader.value_labels()
+        # pandas does not tell otherwise which labels belong to which variable.
+        labels = dict(zip(reader._varlist, reader._lbllist, strict=True))
+        types = dict(zip(reader._varlist, reader._dtyplist, strict=True))
+    return {
+        name: _column(types[name], about.get(labels[name], {}), description)
+        for name, description in names.items()
+    }
+
+
+def _column(dtype: Any, labels: Labels, description: str | None) -> ColumnType:
+    if isinstance(dtype, int | str) or getattr(dtype, "kind", "O") in "OSU":
+        return ColumnType("text", "str", {}, description or "")
+    stored = "labelled" if labels else "number"
+    return ColumnType(stored, str(dtype), dict(labels), description or "")  # type: ignore[arg-type]
+
+
+class SpssSource(Source):
+    """A .sav file. What its author marked as missing is missing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._encoding, schema = reading(path, "pyreadstat", lambda spss: _spss_schema(spss, path))
+        super().__init__("stream", schema)
+
+    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[LabelledPart]:
+        """Pieces of the columns that are needed.
+
+        Dates stay numbers and texts stay bytes, one letter each, until they are converted one by
+        one: else a single cell that is neither would end the reading.
+        """
+        import pyreadstat
+
+        names = {_letters(name, self._encoding): name for name in variables}
+        start = 0
+        while True:
+            frame, _ = pyreadstat.read_sav(
+                self._path,
+                usecols=list(names),
+                apply_value_formats=False,
+                disable_datetime_conversion=True,
+                encoding=BYTES,
+                row_offset=start,
+                row_limit=SPSS_ROWS,
+            )
+            if len(frame):
+                yield LabelledPart(self._decoded(frame.rename(columns=names)), self.schema)
+            if len(frame) < SPSS_ROWS:
+                return
+            start += len(frame)
+
+    def _decoded(self, frame: Any) -> Any:
+        for name in frame.columns:
+            if self.schema[name].stored == "text":
+                texts = frame[name].unique()
+                known = {text: _text(text, self._encoding) for text in texts}
+                frame[name] = frame[name].map(known).astype(object)
+        return frame
+
+
+SPSS_ROWS = 2**20
+"""Records of one piece: the file is read from its start for each of them."""
+BYTES = "ISO-8859-1"
+"""The encoding in which each byte is a letter."""
+
+
+def _letters(text: str, encoding: str) -> str:
+    """A text as the letters that its bytes are."""
+    return text.encode(encoding).decode(BYTES)
+
+
+def _text(letters: object, encoding: str) -> str | None:
+    """The text whose bytes are these letters; None if it is none."""
+    try:
+        return letters.encode(BYTES).decode(encoding) if isinstance(letters, str) else None
+    except UnicodeError:
+        return None
+
+
+def _spss_schema(pyreadstat: Any, path: str) -> tuple[str, dict[str, ColumnType]]:
+    _, meta = pyreadstat.read_sav(path, metadataonly=True, disable_datetime_conversion=True)
+    schema = {
+        name: _column(
+            "text" if meta.readstat_variable_types[name] == "string" else np.dtype("float64"),
+            meta.variable_value_labels.get(name, {}),
+            meta.column_names_to_labels.get(name),
+        )
+        for name in meta.column_names
+    }
+    return codecs.lookup(meta.file_encoding or "utf-8").name, schema

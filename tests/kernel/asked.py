@@ -1,0 +1,148 @@
+"""Questions of every kind over one small design, and records for them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel.moments import Block, Moments
+from dpbinagg.kernel.questions import Question, alone, weigh
+from dpbinagg.kernel.view import Projection, Rows
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Partition
+
+DOMAIN = Domain({"x": (0, 1), "z": (-2, 2), "g": ["a", "b", "c"]})
+GRID = Partition.grid(DOMAIN, {"x": 3, "z": 2, "g": 3})
+LEVELS = 3
+
+
+def row_map(records: Any) -> tuple[Any, Any, Any]:
+    """Columns 1, x, z, x z; the response; codes of g."""
+    x, z, g = records["x"], records["z"], np.asarray(records["g"], dtype=np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = np.stack([np.where(np.isnan(x), x, 1.0), x, z, x * z], axis=1)
+    return columns, np.asarray(records["y"], dtype=np.float64), g[None, :]
+
+
+def rows() -> Rows:
+    """Every column but the constant scaled to [-1, 1]."""
+    centre, scale = np.array([1.0, 0.5, 0.0, 0.0]), np.array([0.0, 0.5, 2.0, 2.0])
+    return Rows(row_map, centre, scale, 0.5, 3.0, (LEVELS,))
+
+
+def projection(seed: int = 0, k: int = 4) -> Projection:
+    """Random directions of f = (1, x, z, x z, levels of g, y)."""
+    rng = np.random.default_rng(seed)
+    size = rows().size
+    return Projection(rng.normal(size=(k, size)), rng.normal(0, 0.4, size), 0.5, 3.0)
+
+
+def questions(seed: int = 0) -> dict[str, Question]:
+    """One question for each kind of map and of cells, and joint ones."""
+    edges = np.array([-1.0, 0.0, 0.25, 0.5, 2.0])
+    norm = np.array([0.5, 1.0, 2.0, 4.0])
+    number = Block(2)
+    blocks = (
+        Block(1, sign=True),
+        number,
+        Block(None, 0, LEVELS),
+        Block(3, 0, LEVELS),
+        Block(4),
+    )
+    deviations = maps.Deviations(
+        GRID, (1, 2, -1), np.zeros((18, 3)), np.tile([0.7, 2.0, 0.0], (18, 1)), 1.3
+    )
+    of_f: dict[str, Any] = {
+        "unit of w": maps.Unit("w", 1.5),
+        "unit of w r": maps.Unit("wr", 2.0),
+        "direction of w": maps.Direction("w", 1.5),
+        "direction of w r": maps.Direction("wr", 1.5),
+        "outer of w": maps.Outer("w", 1.5),
+        "outer of w r": maps.Outer("wr", 2.5),
+        "outer beyond": maps.OuterBeyond("w", 2.0),
+        "outer beyond of w r": maps.OuterBeyond("wr", 2.0),
+        "norm of w": maps.OneHot(cells.NormCells("w", norm)),
+        "norm of w r": maps.OneHot(cells.NormCells("wr", norm)),
+        "sign of r": maps.OneHot(cells.NormCells("r", norm, signed=True)),
+        "factor": maps.OneHot(cells.FactorCells(0, LEVELS)),
+        "scores by factor": maps.Tensor(cells.FactorCells(0, LEVELS), maps.Unit("wr", 2.0)),
+        "clipped scores": maps.ClippedScores(1.5, 2.0, 1.0, 819, 614),
+        "moments": Moments((Block(1), Block(2), Block(3), Block(4)), Fraction(1, 2)),
+        "structured moments": Moments(blocks, Fraction(1)),
+        "structured, uncentred": Moments((Block(2, 0, LEVELS), Block(1), Block(4)), Fraction(1)),
+    }
+    raw: dict[str, Any] = {
+        "everyone": maps.OneHot(cells.Everyone()),
+        "number": maps.OneHot(cells.NumberCells("x", edges)),
+        "number, missing": maps.OneHot(cells.NumberCells("x", edges, missing=True)),
+        "level": maps.OneHot(cells.LevelCells("g", LEVELS)),
+        "level, missing": maps.OneHot(cells.LevelCells("g", LEVELS, missing=True)),
+        "interval": maps.Interval("z", -2.0, 2.0),
+        "two-way": maps.Tensor(
+            cells.LevelCells("g", LEVELS), maps.OneHot(cells.NumberCells("x", edges))
+        ),
+        "sum by level": maps.Tensor(cells.LevelCells("g", LEVELS), maps.Interval("z", -2.0, 2.0)),
+    }
+    mapped: dict[str, Any] = {
+        "bins": maps.OneHot(cells.BinCells(GRID)),
+        "deviations": maps.Tensor(cells.BinCells(GRID), deviations),
+    }
+    at = projection(seed)
+    found = {name: Question(name, alone(map_), at) for name, map_ in of_f.items()}
+    found |= {name: Question(name, alone(map_)) for name, map_ in mapped.items()}
+    found |= {
+        f"{name}, {which}": Question(name, alone(map_), records=which)
+        for name, map_ in raw.items()
+        for which in ("complete", "all")
+    }
+    names = ("unit of w r", "outer of w", "norm of w r", "direction of w r", "outer of w r")
+    groups = [(1.0 / (1 + i), of_f[name]) for i, name in enumerate(names)]
+    found["a round"] = Question("a round", weigh(groups), at)
+    found["histograms"] = Question(
+        "histograms",
+        weigh([(1.0, raw[name]) for name in ("number", "level", "everyone")]),
+        records="complete",
+    )
+    return found
+
+
+def table(n: int = 40, seed: int = 1) -> dict[str, Any]:
+    """Ordinary records, a few of them incomplete."""
+    rng = np.random.default_rng(seed)
+    x, z = rng.random(n), rng.normal(0, 1.5, n)
+    y = x + rng.normal(0, 2, n)
+    g = rng.integers(0, LEVELS, n)
+    x[::11] = np.nan
+    g[5::13] = -1
+    return {"x": x, "z": z, "g": g, "y": y}
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "missing number": {"x": np.nan},
+    "missing level": {"g": -1},
+    "a level beyond": {"g": 99},
+    "missing response": {"y": np.nan},
+    "huge": {"x": 1e308, "z": -1e308, "y": 1e308},
+    "infinite": {"y": np.inf},
+    "tiny": {"x": 5e-324, "z": -5e-324, "y": 5e-324},
+    "corner": {"x": 1.0, "z": 2.0, "y": 3.5},
+    "other corner": {"x": 0.0, "z": -2.0, "y": -2.5},
+    "on an edge": {"x": 0.5, "z": 0.0, "y": 0.5},
+}
+
+
+def odd_record(name: str) -> dict[str, Any]:
+    """One record with something odd."""
+    plain = {"x": 0.3, "z": 0.4, "g": 1, "y": 0.2, **ODD[name]}
+    return {
+        key: np.array([value], dtype=np.int64 if key == "g" else np.float64)
+        for key, value in plain.items()
+    }
+
+
+def joined(*tables: dict[str, Any]) -> dict[str, Any]:
+    """Records of several tables, one after another."""
+    return {key: np.concatenate([one[key] for one in tables]) for key in tables[0]}

@@ -1,0 +1,104 @@
+"""Fast ways to count give the counts of the plain ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import examples
+
+from dpbinagg.kernel import counts as counts_module
+from dpbinagg.kernel import histogram as module
+from dpbinagg.kernel.counts import PrefixCounts, Selection, count_codes, dense_prefixes
+from dpbinagg.kernel.noise import SeededNoise
+from dpbinagg.kernel.privtree import privtree
+from dpbinagg.protocol.ranges import bin_index, histogram_edges
+from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.paths import Paths
+from dpbinagg.public.prefixes import PrefixTables
+
+VARIABLES = [
+    Numeric(),
+    Numeric(0, 1),
+    Numeric(-3, 5),
+    Numeric(0),
+    Numeric(upper=7.3),
+    Numeric(0, 100_000, integer=True),
+    Numeric(-1e300, 1e300),
+    Numeric(1e-300, 1e-290),
+]
+
+
+@pytest.mark.parametrize("variable", VARIABLES, ids=repr)
+def test_histogram_is_that_of_a_search(variable: Numeric, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SMALL", 0)
+    edges = histogram_edges(variable)
+    rng = np.random.default_rng(0)
+    special = [0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324]
+    values = np.concatenate(
+        [
+            edges,
+            np.nextafter(edges, np.inf),
+            np.nextafter(edges, -np.inf),
+            special,
+            rng.normal(size=20_000) * 10.0,
+            np.exp(rng.normal(size=20_000) * 30.0),
+            rng.random(20_000),
+        ]
+    )
+    expected = np.bincount(bin_index(edges, values), minlength=len(edges) - 1)
+    np.testing.assert_array_equal(module.histogram(values, edges), expected)
+
+
+@examples(60)
+@given(
+    depth=st.integers(0, 32),
+    n_starts=st.integers(1, 300),
+    power=st.sampled_from([1, 3, 12]),
+    seed=st.integers(0, 1000),
+)
+def test_prefix_tables_find_the_interval(depth: int, n_starts: int, power: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = 2**depth
+    starts = np.unique((rng.random(n_starts) ** power * size).astype(np.int64))
+    starts[0] = 0
+    codes = np.concatenate(
+        [starts, np.maximum(starts - 1, 0), (rng.random(500) ** power * size).astype(np.int64)]
+    )
+    expected = np.searchsorted(starts, codes, side="right") - 1
+    np.testing.assert_array_equal(PrefixTables.of(starts, depth).locate(codes), expected)
+
+
+@pytest.mark.parametrize("first_bits", [1, 4, 20])
+def test_counts_found_on_demand_give_the_same_tree(
+    first_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts_module, "FIRST_BITS", first_bits)
+    rng = np.random.default_rng(1)
+    domain = Domain({"x": (0, 1), "g": ["a", "b", "c"], "k": range(37)})
+    paths = Paths(domain, tuple(domain), 24)
+    n = 5000
+    codes = paths.codes(
+        {"x": rng.random(n) ** 6, "g": rng.integers(0, 3, n), "k": rng.integers(0, 37, n) * 1.0}
+    )
+    passes = 0
+
+    def counter(bits: int, selection: Selection | None) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal passes
+        passes += 1
+        counts = count_codes(codes, paths.depth, bits, selection)
+        prefixes = dense_prefixes(bits, selection)
+        return prefixes[counts > 0], counts[counts > 0]
+
+    class Sorted:
+        def between(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+            return np.searchsorted(ordered, stop) - np.searchsorted(ordered, start)
+
+    ordered = np.sort(codes)
+    trees = [
+        privtree(paths, counts, 2.0, SeededNoise(np.random.default_rng(2)), theta=3.0).to_dict()
+        for counts in (Sorted(), PrefixCounts(paths.depth, counter))
+    ]
+    assert trees[0] == trees[1]
+    assert 1 <= passes <= 24

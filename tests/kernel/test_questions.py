@@ -1,0 +1,346 @@
+"""What holds for every question: its norm, that it is row-local, that it is data."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from asked import GRID, LEVELS, ODD, joined, odd_record, projection, questions, rows, table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel.maps import UNIT_BITS
+from dpbinagg.kernel.moments import Block, Moments
+from dpbinagg.kernel.questions import (
+    WEIGHT_BITS,
+    Question,
+    alone,
+    from_plain,
+    to_plain,
+    weigh,
+)
+from dpbinagg.kernel.sums import Sum
+from dpbinagg.kernel.view import Part, Projection, complete
+from dpbinagg.release.plain import tree_from_plain, tree_to_plain
+
+ALL = questions()
+ROWS = rows()
+ANY = st.one_of(
+    st.floats(-3, 3),
+    st.sampled_from([0.0, 0.5, 1.0, -1.0, 2.0, -2.0, 3.5, 1e300, -1e300, 5e-324]),
+    st.floats(allow_nan=True, allow_infinity=True),
+)
+RECORD = st.fixed_dictionaries({"x": ANY, "z": ANY, "y": ANY, "g": st.integers(-2, LEVELS + 1)})
+
+
+def sums_of(question: Question, *chunks: dict[str, Any]) -> list[Any]:
+    """Exact sums over records that come in chunks."""
+    parts = [Part(one if question.records == "all" else complete(one)) for one in chunks]
+    return Sum((question,), ROWS).run(parts)
+
+
+def vector_of(question: Question, *chunks: dict[str, Any]) -> list[int]:
+    """The weighted vector that the mechanism is given, in its whole units."""
+    sums = sums_of(question, *chunks)
+    return [
+        int(value)
+        for (weight, map_), one in zip(question.groups, sums, strict=True)
+        for value in map_.whole(one.astype(object)) * int(weight * 2**WEIGHT_BITS)
+    ]
+
+
+def assert_same(one: list[Any], other: list[Any]) -> None:
+    for left, right in zip(one, other, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def pick(records: dict[str, Any], rows_: Any) -> dict[str, Any]:
+    return {name: column[rows_] for name, column in records.items()}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_record_contributes_more_than_one(name: str) -> None:
+    """In whole numbers: the units of the mechanism, where 1 is ``2^(UNIT_BITS + WEIGHT_BITS)``."""
+    limit = 4 ** (UNIT_BITS + WEIGHT_BITS)
+
+    @settings(max_examples=60, deadline=None, derandomize=True)
+    @given(RECORD, st.integers(0, 5))
+    def check(record: dict[str, Any], seed: int) -> None:
+        question = questions(seed)[name]
+        one = {
+            key: np.array([value], dtype=np.int64 if key == "g" else np.float64)
+            for key, value in record.items()
+        }
+        assert sum(value**2 for value in vector_of(question, one)) <= limit
+
+    check()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_many_records_contribute_at_most_one_each(name: str) -> None:
+    """Corners of all kinds, by the thousand, one by one where a sum is not a bound."""
+    rng = np.random.default_rng(4)
+    n = 400
+    corners = {
+        "x": rng.choice([0.0, 0.5, 1.0], n),
+        "z": rng.choice([-2.0, 0.0, 2.0], n),
+        "y": rng.choice([-2.5, 0.5, 3.5], n),
+        "g": rng.integers(0, LEVELS, n),
+    }
+    limit = 4 ** (UNIT_BITS + WEIGHT_BITS)
+    for i in range(n):
+        contribution = vector_of(ALL[name], pick(corners, [i]))
+        assert sum(value**2 for value in contribution) <= limit
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_something_is_contributed(name: str) -> None:
+    assert any(np.any(part != 0) for part in sums_of(ALL[name], table(300)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_neither_order_nor_chunks_nor_strides_show(name: str) -> None:
+    question, records = ALL[name], table(300)
+    expected = sums_of(question, records)
+    order = np.random.default_rng(0).permutation(300)
+    assert_same(sums_of(question, pick(records, order)), expected)
+    for cuts in ([1], [299], [7, 8, 9, 150], list(range(1, 300))):
+        chunks = [pick(records, part) for part in np.split(np.arange(300), cuts)]
+        assert_same(sums_of(question, *chunks), expected)
+    wide = {key: np.repeat(column, 2)[::2] for key, column in records.items()}
+    backward = {key: column[::-1].copy()[::-1] for key, column in records.items()}
+    assert_same(sums_of(question, wide), expected)
+    assert_same(sums_of(question, backward), expected)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ALL)
+def test_an_odd_record_adds_its_own_contribution_wherever_it_stands(name: str, odd: str) -> None:
+    question, records, one = ALL[name], table(), odd_record(odd)
+    own = vector_of(question, one)
+    without = vector_of(question, records)
+    expected = [a + b for a, b in zip(without, own, strict=True)]
+    for place in (0, 17, 40):
+        first, second = (pick(records, part) for part in np.split(np.arange(40), [place]))
+        assert vector_of(question, joined(first, one, second)) == expected
+        assert vector_of(question, first, one, second) == expected
+    twice = vector_of(question, joined(one, records, one))
+    assert twice == [a + b for a, b in zip(expected, own, strict=True)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_question_is_data(name: str) -> None:
+    """To JSON and back: the same sums, units and noise."""
+    question = ALL[name]
+    text = json.dumps(tree_to_plain(to_plain(question)))
+    again = from_plain(tree_from_plain(json.loads(text)), GRID)
+    assert isinstance(again, Question)
+    assert (again.name, again.records) == (question.name, question.records)
+    assert_same(sums_of(again, table()), sums_of(question, table()))
+    for (weight, one), (other_weight, other) in zip(again.groups, question.groups, strict=True):
+        assert weight == other_weight
+        assert_same([one.scales(2.0, 4)], [other.scales(2.0, 4)])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_answers_have_the_shape_of_their_scales(name: str) -> None:
+    question = ALL[name]
+    for (_, map_), sums in zip(question.groups, sums_of(question, table()), strict=True):
+        flat = map_.whole(sums.astype(object))
+        answer = map_.answer(np.asarray(flat, dtype=float) * 2.0**-UNIT_BITS, question.k)
+        assert answer.shape == map_.scales(1.0, question.k).shape
+
+
+def exact(name: str, records: dict[str, Any]) -> Any:
+    """The answer to the first group of a question, without noise."""
+    question = ALL[name]
+    map_, sums = question.groups[0][1], sums_of(question, records)[0]
+    flat = map_.whole(sums.astype(object))
+    return map_.answer(np.asarray(flat, dtype=float) * 2.0**-UNIT_BITS, question.k)
+
+
+def f_of(records: dict[str, Any]) -> tuple[Any, Any]:
+    """f = (1, z*, one-hot, y*) of complete records in floating point, and the codes."""
+    kept = complete(records)
+    columns, response, (code,) = ROWS.row_map(kept)
+    z = np.clip((columns[:, 1:] - ROWS.centre[1:]) / ROWS.scale[1:], -1, 1)
+    y = np.clip((response - ROWS.centre_y) / ROWS.scale_y, -1, 1)
+    one_hot = np.eye(LEVELS)[code]
+    return np.c_[np.ones(len(y)), z, one_hot, y], code
+
+
+def test_answers_are_the_sums_of_their_definitions() -> None:
+    records = table(2000)
+    f, code = f_of(records)
+    at = projection()
+    w = f @ at.whitening.T
+    r = 0.5 + 3.0 * f[:, -1] - f @ at.coefficients
+    u = w * r[:, None]
+
+    def cut(v: Any, limit: float) -> Any:
+        return v / np.maximum(np.linalg.norm(v, axis=1) / limit, 1.0)[:, None]
+
+    def far(v: Any, limit: float) -> Any:
+        length = np.linalg.norm(v, axis=1, keepdims=True)
+        return np.where(length > limit, v / length, 0.0)
+
+    expected = {
+        "unit of w": cut(w, 1.5).sum(0),
+        "unit of w r": cut(u, 2.0).sum(0),
+        "direction of w r": far(u, 1.5).sum(0),
+        "outer of w": cut(w, 1.5).T @ cut(w, 1.5),
+        "outer of w r": cut(u, 2.5).T @ cut(u, 2.5),
+        "outer beyond": far(w, 2.0).T @ far(w, 2.0),
+        "scores by factor": np.array([cut(u, 2.0)[code == g].sum(0) for g in range(LEVELS)]),
+        "factor": np.bincount(code, minlength=LEVELS),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(exact(name, records), value, atol=0.02, err_msg=name)
+    omega = 1.0 / np.maximum((w**2).sum(1) / 1.5**2, 1.0)
+    inside = 1.0 - np.minimum(r**2, 1.0)
+    scores = exact("clipped scores", records)
+    np.testing.assert_allclose(scores[0], (w * (omega * np.clip(r, -2, 2))[:, None]).sum(0), atol=1)
+    np.testing.assert_allclose(scores[0], (w * (omega * np.clip(r, -2, 2))[:, None]).sum(0), atol=1)
+    assert scores[1, 0] == pytest.approx(inside.sum(), abs=0.01)
+    np.testing.assert_allclose(scores[2:], (w * (omega * inside)[:, None]).T @ w, atol=0.05)
+
+
+def test_structured_moments_are_the_second_moments() -> None:
+    records = table(3000)
+    f, code = f_of(records)
+    numbers, y = f[:, 1:4], f[:, -1:]
+    sign = np.where(np.floor(numbers[:, :1] * 2.0**20 + 0.5) > 0, 1.0, -1.0)
+    one_hot = np.eye(LEVELS)[code]
+    whole = np.hstack(
+        [np.ones((len(f), 1)), sign, numbers[:, 1:2], one_hot, one_hot * numbers[:, 2:], y]
+    )
+    np.testing.assert_allclose(exact("structured moments", records), whole.T @ whole, atol=0.05)
+    question = ALL["structured moments"]
+    map_ = question.groups[0][1]
+    assert isinstance(map_, Moments)
+    # 1, five blocks, one of them with squares of a number and one of a code times a number, y.
+    assert map_.norm2 == 1 + 5 + 10
+    plain = np.hstack([np.ones((len(f), 1)), numbers, y])
+    np.testing.assert_allclose(exact("moments", records), plain.T @ plain, atol=0.05)
+
+
+def test_counts_are_counts() -> None:
+    records = table(500)
+    kept = complete(records)
+    x, g = kept["x"], kept["g"]
+    edges = [(-np.inf, 0.0), (0.0, 0.25), (0.25, 0.5), (0.5, np.inf)]
+    by_x = [int(((low < x) & (x <= high)).sum()) for low, high in edges]
+    assert exact("number, complete", records).tolist() == by_x
+    assert exact("number, missing, all", records)[-1] == np.isnan(records["x"]).sum()
+    assert exact("level, missing, all", records)[-1] == (records["g"] < 0).sum()
+    assert exact("everyone, all", records).tolist() == [500]
+    assert exact("everyone, complete", records).tolist() == [len(x)]
+    both = exact("two-way, complete", records)
+    assert both.sum(axis=1).tolist() == np.bincount(g, minlength=LEVELS).tolist()
+    assert both.sum(axis=0).tolist() == by_x
+
+
+@given(st.lists(st.floats(0.01, 10.0), min_size=1, max_size=9))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_weights_have_norm_one_at_most(weights: list[float]) -> None:
+    groups = weigh([(weight, maps.OneHot(cells.Everyone())) for weight in weights])
+    assert sum(weight**2 for weight, _ in groups) <= 1
+    assert float(sum(weight**2 for weight, _ in groups)) > 1.0 - 1e-6
+
+
+ONE_CELL = maps.OneHot(cells.Everyone())
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (((Fraction(1), ONE_CELL), (Fraction(1, 2), ONE_CELL)), "norm above 1"),
+        (((Fraction(2), ONE_CELL),), "norm above 1"),
+        (((Fraction(-1, 2), ONE_CELL),), "above 0"),
+        (((0.5, ONE_CELL),), "must be a Fraction"),
+        (((Fraction(1, 3), ONE_CELL),), "must be a Fraction"),
+        (((Fraction(1), Moments((Block(1),))),), "norm above 1"),
+        ((), "needs groups"),
+    ],
+)
+def test_weights_without_a_proof_are_refused(groups: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Question("q", groups)
+
+
+NONE = float("nan")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: maps.Unit("w", NONE),
+        lambda: maps.Unit("w", 0.0),
+        lambda: maps.Unit("w", np.inf),
+        lambda: maps.Unit("w", 1e-170),
+        lambda: maps.Unit("w", -1.0),
+        lambda: maps.Unit("f", 1.0),
+        lambda: maps.Outer("w", 1e170),
+        lambda: maps.Outer("wr", NONE),
+        lambda: maps.OuterBeyond("w", NONE),
+        lambda: maps.Direction("w", NONE),
+        lambda: maps.Interval("z", 1.0, 1.0),
+        lambda: maps.Interval("z", NONE, 1.0),
+        lambda: maps.ClippedScores(1.0, 1.0, 2.0, 819, 614),
+        lambda: maps.ClippedScores(NONE, 1.0, 1.0, 819, 614),
+        lambda: maps.ClippedScores(1.0, NONE, 1.0, 819, 614),
+        lambda: maps.ClippedScores(1.0, 1.0, NONE, 819, 614),
+        lambda: maps.ClippedScores(1.0, 1.0, 1.0, 1000, 614),
+        lambda: maps.OneHot(cells.NormCells("w", np.array([1.0, NONE]))),
+        lambda: maps.OneHot(cells.NormCells("w", np.array([2.0, 1.0]))),
+        lambda: maps.OneHot(cells.NormCells("q", np.array([1.0, 2.0]))),
+        lambda: maps.OneHot(cells.NumberCells("x", np.array([1.0]))),
+        lambda: maps.OneHot(cells.NumberCells("x", np.array([NONE, 1.0]))),
+        lambda: Moments((Block(1), Block(1))),
+        lambda: Moments((Block(0),)),
+        lambda: Moments((Block(),)),
+        lambda: Moments((Block(1),), Fraction(2)),
+    ],
+)
+def test_maps_without_a_proof_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"needs?|must|sign"):
+        Question("q", weigh([(1.0, wrong())]), projection())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"coefficients": np.array([0.0, np.nan, 0.0])},
+        {"coefficients": np.array([1e308, -1e308, 1e308])},
+        {"whitening": np.array([[np.inf, 0.0, 1.0]])},
+        {"coefficients": np.zeros(2)},
+        {"scale_y": np.nan},
+        {"centre_y": np.inf},
+    ],
+)
+def test_projections_that_are_no_numbers_are_refused(wrong: Any) -> None:
+    right = {"whitening": np.ones((1, 3)), "coefficients": np.zeros(3), "centre_y": 0.0}
+    with pytest.raises(ValueError, match="needs"):
+        Projection(**{**right, "scale_y": 1.0, **wrong})
+
+
+def test_a_projection_of_another_length_is_refused() -> None:
+    other = Projection(np.ones((1, 3)), np.zeros(3), 0.0, 1.0)
+    question = Question("q", alone(maps.Unit("w", 1.0)), other)
+    with pytest.raises(ValueError, match="a column for every entry"):
+        sums_of(question, table())
+
+
+def test_questions_of_one_pass_do_not_disturb_each_other() -> None:
+    """Not even with the same maps over different projections, asked in turns."""
+    names = ("unit of w r", "outer of w", "clipped scores", "unit of w", "norm of w r")
+    several = [questions(seed)[name] for name in names for seed in (0, 1, 0)]
+    several += [ALL["bins"], ALL["deviations"], ALL["structured moments"], ALL["moments"]]
+    parts = [Part(complete(table(300)))]
+    together = Sum(tuple(several), ROWS).run(parts)
+    alone_ = [one for question in several for one in sums_of(question, table(300))]
+    assert_same(together, alone_)
