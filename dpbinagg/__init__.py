@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
+    from dpbinagg.errors import ArgumentError as ArgumentError
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
     from dpbinagg.errors import DomainError as DomainError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from dpbinagg.errors import DPBinAggWarning as DPBinAggWarning
     from dpbinagg.errors import FormulaError as FormulaError
     from dpbinagg.errors import IdentificationWarning as IdentificationWarning
+    from dpbinagg.errors import MissingExtraError as MissingExtraError
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
@@ -68,6 +70,8 @@ _EXPORTS = {
     "BudgetError": "dpbinagg.errors",
     "ReleaseError": "dpbinagg.errors",
     "DataError": "dpbinagg.errors",
+    "ArgumentError": "dpbinagg.errors",
+    "MissingExtraError": "dpbinagg.errors",
     "NotReleasedError": "dpbinagg.errors",
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",

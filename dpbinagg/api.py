@@ -13,7 +13,6 @@ from dpbinagg.errors import DomainError, IncompleteError
 from dpbinagg.formula import build_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
-    COV_TYPES,
     ESTIMATORS,
     Settings,
     check_constants,
@@ -21,10 +20,13 @@ from dpbinagg.protocol.settings import (
     check_scale,
     one_of,
 )
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.release.release import Release
+from dpbinagg.report.cov_types import resolve
 
 
+@explains_arguments
 def dp_ols(
     formula: str,
     data: Any,
@@ -75,8 +77,10 @@ def dp_ols(
     estimator : {"refined", "combined", "corrected", "naive", "paper"}
         Which estimate to show; a component that the budget switches off falls
         back to the next.
-    cov_type : {"sandwich", "model"}
-        Covariance of the estimate from bins.
+    cov_type : {"sandwich", "model", "HC1", "nonrobust"}
+        Covariance of the estimate. The refined one has HC1 plus the noise, the
+        combined one nonrobust; "sandwich" and "model" choose that of the
+        estimate from bins. Names of what an estimate does not have are refused.
     missing : {"drop", "raise"}
         What to do with records that lack a value the formula needs.
     neighbours : {"add-remove", "replace"}
@@ -105,7 +109,7 @@ def dp_ols(
     True
     """
     one_of("estimator", estimator, ESTIMATORS)
-    one_of("cov_type", cov_type, COV_TYPES)
+    cov_type = resolve(cov_type, estimator)
     release = dp_release(
         formula,
         data,
@@ -126,6 +130,7 @@ def dp_ols(
     return release.ols(estimator=estimator, cov_type=cov_type)
 
 
+@explains_arguments
 def dp_release(
     formula: str,
     data: Any,

@@ -51,6 +51,14 @@ class IncompleteError(DataError):
         super().__init__(message)
 
 
+class ArgumentError(DPBinAggError, TypeError):
+    """A call has an argument that does not exist, or lacks one."""
+
+
+class MissingExtraError(DPBinAggError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
 class NotReleasedError(DPBinAggError, AttributeError):
     """A quantity that would need the records and was not released."""
 

@@ -17,7 +17,6 @@ from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
 
 ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
-COV_TYPES = ("sandwich", "model")
 PARTITIONS = ("privtree", "grid")
 CALIBRATIONS = ("joint", "paper")
 MISSING = ("drop", "raise")

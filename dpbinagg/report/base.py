@@ -23,7 +23,7 @@ from dpbinagg.errors import DataError, FormulaError, NotReleasedError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.public.domain import Categorical
 from dpbinagg.release.release import Release
-from dpbinagg.report import tidy
+from dpbinagg.report import cov_types, tidy
 from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
@@ -75,7 +75,7 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         unit = scale if scale > 0.0 else 1.0
         super().__init__(model, np.array(estimate.params), np.asarray(estimate.cov) / unit, scale)
         self.cov_params_default = np.array(estimate.cov)
-        self.cov_type = estimate.cov_type
+        self.cov_type = cov_types.shown(estimate.cov_type)
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)

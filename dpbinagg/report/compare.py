@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.report import tables
+from dpbinagg.report import cov_types, tables
 from dpbinagg.report.fitting import require_alpha
 
 ORDER = ("naive", "paper", "corrected", "moments", "combined", "refined")
@@ -24,6 +24,11 @@ UNCORRECTED = {
     "paper": "the published one (paper) hardly corrects for it",
 }
 """Estimators whose standard errors are not honest, and what to say of them."""
+
+
+def _noise(estimator: str) -> str:
+    """Whether standard errors include the privacy noise."""
+    return {"naive": "ignored", "paper": "hardly"}.get(estimator, "included")
 
 
 def interval(estimate: Estimate, alpha: float) -> Array:
@@ -134,7 +139,8 @@ class Comparison:
         rows = [
             ["Observations (noisy)", *(tables.whole(e.nobs) for e in chosen)],
             ["Df residuals", *(tables.whole(e.df_resid) for e in chosen)],
-            ["Covariance", *(e.cov_type for e in chosen)],
+            ["Covariance", *(cov_types.without_noise(e.cov_type) for e in chosen)],
+            ["Privacy noise in it", *(_noise(name) for name in self.estimators)],
         ]
         return [row if self.bias_removed is None else [*row, ""] for row in rows]
 

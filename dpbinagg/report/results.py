@@ -13,11 +13,13 @@ from dpbinagg.analyst.refinement.refined import CLIPPED
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.release import Release
 from dpbinagg.report import summary as printed
 from dpbinagg.report import tidy
 from dpbinagg.report.base import ReleaseResults
 from dpbinagg.report.compare import Comparison
+from dpbinagg.report.cov_types import misnomer, resolve
 from dpbinagg.report.fitting import choose, family_of, model_design
 from dpbinagg.report.notes import remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
@@ -209,6 +211,7 @@ class DPResults(ReleaseResults):
 
         return page.report(self, path, **options)
 
+    @explains_arguments
     def synthesize(
         self,
         size: int | None = None,
@@ -270,6 +273,7 @@ def _callers_level() -> int:
     return level
 
 
+@explains_arguments
 def fit_release(
     release: Release,
     formula: str | None = None,
@@ -287,15 +291,20 @@ def fit_release(
         "refined", "combined", "corrected", "naive", "paper" or "moments"; the
         best that the release allows by default, and the next best, with a
         note, where a component of the one asked for was not released.
-    cov_type : {"sandwich", "model"}, optional
+    cov_type : {"sandwich", "model", "HC1", "nonrobust"}, optional
+        As in `dp_ols`.
 
     Returns
     -------
     DPResultsWrapper
     """
+    own = None if cov_type is None else resolve(cov_type, estimator)
     design = model_design(release, formula)
-    family = family_of(release, design, cov_type)
+    family = family_of(release, design, own)
     estimate, notes = choose(family, estimator)
+    if cov_type is not None:
+        # The next best estimate may be shown, with another covariance.
+        notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
     _warn_if_not_identified(estimate)
     return DPResultsWrapper(DPResults(release, estimate, family, design, notes))
 
