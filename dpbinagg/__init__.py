@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpbinagg.errors import FormulaError as FormulaError
     from dpbinagg.errors import IdentificationWarning as IdentificationWarning
     from dpbinagg.errors import MissingExtraError as MissingExtraError
+    from dpbinagg.errors import NotIdentifiedError as NotIdentifiedError
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
@@ -72,6 +73,7 @@ _EXPORTS = {
     "DataError": "dpbinagg.errors",
     "ArgumentError": "dpbinagg.errors",
     "MissingExtraError": "dpbinagg.errors",
+    "NotIdentifiedError": "dpbinagg.errors",
     "NotReleasedError": "dpbinagg.errors",
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",

@@ -59,6 +59,10 @@ class MissingExtraError(DPBinAggError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
+class NotIdentifiedError(DPBinAggError, ValueError):
+    """A test of something that the release does not tell."""
+
+
 class NotReleasedError(DPBinAggError, AttributeError):
     """A quantity that would need the records and was not released."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbinagg.public.domain import Numeric
 from dpbinagg.release.release import Release
+from dpbinagg.report.identification import sentences
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def explain(results: ReleaseResults) -> list[str]:
             "NOT FOR PUBLICATION: the noise came from a seeded generator (rng was given), so "
             "whoever knows the seed can remove it."
         )
-    if not results.identified:
+    unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
+    notes += unknown
+    if not results.estimate.identified and not unknown:
         parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "
             "coefficients before reading the notes that follow.",

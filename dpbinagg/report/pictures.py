@@ -22,6 +22,7 @@ from dpbinagg.errors import FormulaError, NotReleasedError
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report.compare import interval
+from dpbinagg.report.identification import CELL, identified, masked
 from dpbinagg.report.labels import readable
 
 if TYPE_CHECKING:
@@ -153,17 +154,18 @@ def coefficients(
     if not intercept and len(columns) > 1:
         columns = columns[columns != results.design.intercept]
     if standardise is None:
-        lengths = results.estimate.bse[columns]
+        lengths = masked(results.estimate).bse[columns]
         lengths = lengths[lengths > 0.0]
         standardise = len(lengths) > 1 and bool(lengths.max() > UNEQUAL * lengths.min())
     unit = _spread(results) if standardise else np.ones(len(results.design.column_names))
     series = []
-    for estimate in shown:
+    for estimate in map(masked, shown):
         ends = interval(estimate, alpha) * unit[:, None]
         values = (estimate.params * unit)[columns]
         series.append(Series(estimate.name, values, ends[columns, 0], ends[columns, 1]))
+    known, terms = identified(results.estimate), results.design.column_names
     return Coefficients(
-        tuple(readable(results.design.column_names[j]) for j in columns),
+        tuple(readable(terms[j]) + ("" if known[j] else f" ({CELL})") for j in columns),
         tuple(series),
         standardise,
         readable(results.design.response_name),

@@ -13,6 +13,7 @@ from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
+from dpbinagg.report.identification import CELL
 from dpbinagg.report.labels import readable
 from dpbinagg.report.markup import Child, Markup, el, section, table
 from dpbinagg.report.notes import range_source
@@ -117,6 +118,9 @@ def _compared(comparison: Comparison) -> Markup:
         cells: list[Child] = [readable(term)]
         of_term = comparison.frame[comparison.frame["term"] == term]
         for row in of_term[["estimate", "conf_low", "conf_high"]].to_numpy(dtype=float):
+            if math.isnan(row[0]):
+                cells.append(CELL)
+                continue
             value, low, high = (number(float(x), comparison.decimals(j)) for x in row)
             cells.append([value, " ", el("span", f"({low} to {high})", class_="whole")])
         rows.append(cells)

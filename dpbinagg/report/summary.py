@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import math
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from dpbinagg.errors import ReleaseError
 from dpbinagg.report import tables
+from dpbinagg.report.identification import CELL, identified
 from dpbinagg.report.notes import explain
 
 if TYPE_CHECKING:
@@ -173,8 +175,10 @@ def _facts(
 
 
 def _statistic(results: ReleaseResults, name: str, form: str) -> str:
-    """A statistic as text, or that it was not released."""
+    """A statistic as text, or why there is none."""
     value = getattr(results, name, None)
+    if value is not None and math.isnan(value) and not results.identified.all():
+        return CELL
     return "not released" if value is None else format(float(value), form).rstrip(".")
 
 
@@ -182,7 +186,11 @@ def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
     """Coefficient, standard error, t, p and interval of every column, as text."""
     rows = []
     interval = results.conf_int(alpha)
+    known = identified(results.estimate)
     for j in range(len(results.params)):
+        if not known[j]:
+            rows.append([CELL, "", "", "", "", ""])
+            continue
         error = float(results.bse[j])
         decimals = tables.decimals_for(error)
         rows.append(

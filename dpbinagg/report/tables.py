@@ -72,6 +72,15 @@ def whole(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else f"{value:g}"
 
 
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Names with commas and a last "and"; of more than `most` the first only."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table, the first column to the left and the others to the right."""
     cells = [[markdown_text(cell) for cell in row] for row in [list(header), *rows]]
