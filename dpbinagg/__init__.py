@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dpbinagg.public.partition import Partition as Partition
     from dpbinagg.release.release import Release as Release
     from dpbinagg.release.saving import load_release as load_release
+    from dpbinagg.report.model_columns import summary_table as summary_table
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
@@ -65,6 +66,7 @@ _EXPORTS = {
     "Ledger": "dpbinagg.accounting",
     "Partition": "dpbinagg.public.partition",
     "Release": "dpbinagg.release.release",
+    "summary_table": "dpbinagg.report.model_columns",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",
     "FormulaError": "dpbinagg.errors",

@@ -22,6 +22,7 @@ from dpbinagg.release.release import Release
 from dpbinagg.report import cov_types, identification, tidy
 from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
+from dpbinagg.report.references import references
 from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
 
 MANY = 1e12
@@ -129,6 +130,11 @@ class ReleaseResults(Inference):
     def notes(self) -> tuple[str, ...]:
         """Remarks on this estimate, in plain words."""
         return (*self._extra_notes, *self.estimate.notes)
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """The reference category of each factor, by its name in plain words."""
+        return references(self.design)
 
     @property
     def delta(self) -> float:

@@ -53,7 +53,7 @@ def require_same_response(full: Design, small: Design) -> None:
 
 def require_alpha(alpha: float) -> None:
     """Refuse an error probability that is none."""
-    if not 0.0 < alpha < 1.0:
+    if isinstance(alpha, str) or not 0.0 < alpha < 1.0:
         raise ReleaseError(
             f"alpha must lie strictly between 0 and 1, got {alpha!r}; 0.05 gives 95% intervals"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dpbinagg.public.domain import Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report.identification import sentences
+from dpbinagg.report.references import reference_notes
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def explain(results: ReleaseResults) -> list[str]:
         ]
         notes.append(" ".join(parts))
     notes += results.notes
+    notes += reference_notes(results.design)
     notes += _never_split(release, results.estimator)
     notes.append(METHOD.get(results.estimator, HONEST))
     notes += _fit_noise(results)

@@ -115,6 +115,7 @@ class DPResults(ReleaseResults):
 
     # Printed forms.
 
+    @explains_arguments
     def summary(
         self,
         yname: str | None = None,
@@ -142,6 +143,7 @@ class DPResults(ReleaseResults):
         """
         return printed.summarise(self, yname, xname, title, alpha, slim)
 
+    @explains_arguments
     def to_markdown(self, alpha: float = 0.05) -> str:
         """The regression table with its notes as Markdown.
 
@@ -156,6 +158,43 @@ class DPResults(ReleaseResults):
         """
         return self.summary(alpha=alpha).as_markdown()
 
+    @explains_arguments
+    def to_html(self, *, alpha: float = 0.05) -> str:
+        """The regression table with its notes as HTML.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        str
+        """
+        return self.summary(alpha=alpha).as_html()
+
+    @explains_arguments
+    def to_latex(self, *, alpha: float = 0.05, label: str = "", notes: bool = True) -> str:
+        """The regression table as LaTeX, for ``\\usepackage{booktabs}``.
+
+        Several models, other names and a choice of terms: `dpbinagg.summary_table`.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+        label : str
+            To refer to the table by.
+        notes : bool
+            Whether the notes are below the table.
+
+        Returns
+        -------
+        str
+        """
+        return self.summary(alpha=alpha).as_latex(label, notes)
+
+    @explains_arguments
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each coefficient.
 

@@ -97,11 +97,13 @@ class DPSummary(Summary):  # type: ignore[misc]
             ]
         )
 
-    def as_latex(self) -> str:
-        """The table and the notes as LaTeX."""
-        items = "\n".join(f"\\item {tables.latex(note)}" for note in self.notes)
-        notes = f"Notes:\n\\begin{{enumerate}}\n{items}\n\\end{{enumerate}}"
-        return f"{super().as_latex()}\n\n{notes}"
+    def as_latex(self, label: str = "", notes: bool = True) -> str:
+        """The table and the notes as LaTeX, for ``\\usepackage{booktabs}``."""
+        heading, *rows = self.coefficients
+        shown = tables.booktabs([[heading], rows], "l" + "r" * (len(heading) - 1))
+        facts = tables.booktabs([self._facts()], "lrlr")
+        parts = f"{shown}\n\n\\medskip\n{facts}"
+        return tables.latex_float(parts, self.title, label, self.notes if notes else [])
 
     def as_csv(self) -> str:
         """The table and the notes as comma-separated values."""
