@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 from importlib.resources import files
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.origin import Origin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,11 +36,15 @@ CONTENTS = (
 )
 
 
+@explains_arguments
 def report(
     results: DPResults,
     path: str | Path,
     *,
     title: str | None = None,
+    data: str | None = None,
+    steward: str | None = None,
+    date: str | datetime.date | None = None,
     size: int | None = None,
     synthetic: pd.DataFrame | None = None,
     rng: Any = None,
@@ -55,6 +62,10 @@ def report(
         Where to write; the folder must exist.
     title : str, optional
         The headline.
+    data, steward : str, optional
+        The name of the data, and who answers for them: both are published.
+    date : str or date, optional
+        When the release was made; none is shown by default.
     size : int, optional
         Number of synthetic records; the noisy number of records by default, at most
         20,000.
@@ -72,7 +83,8 @@ def report(
     if target.is_dir() or not target.parent.is_dir():
         what = "is a folder" if target.is_dir() else "lies in a folder that does not exist"
         raise ReleaseError(f"path must name a file to write, but {str(target)!r} {what}")
-    page = render(results, title=title, size=size, synthetic=synthetic, rng=rng)
+    about = Origin.of(data, steward, date)
+    page = render(results, title=title, about=about, size=size, synthetic=synthetic, rng=rng)
     target.write_text(page, encoding="utf-8")
     return target
 
@@ -81,11 +93,13 @@ def render(
     results: DPResults,
     *,
     title: str | None = None,
+    about: Origin | None = None,
     size: int | None = None,
     synthetic: pd.DataFrame | None = None,
     rng: Any = None,
 ) -> str:
     """The page as text."""
+    about = Origin() if about is None else about
     results = cast("DPResults", getattr(results, "_results", results))
     if size is None:
         least = len(results.design.column_names) + 2
@@ -98,14 +112,14 @@ def render(
         gallery.synthetic_data(results, frame),
         sections.privacy(results),
         sections.ranges(results),
-        sections.cite(results),
+        sections.cite(results, about),
         sections.files(results, frame),
     ]
     shown = [entry for entry, part in zip(CONTENTS, parts, strict=True) if part]
     links = [el("li", el("a", name, href=f"#{key}")) for key, name in shown]
     body = el(
         "body",
-        sections.top(results, title),
+        sections.top(results, title, about),
         el(
             "main",
             el("nav", el("ul", links), aria_label="Contents"),
