@@ -17,6 +17,7 @@ from dpbinagg.protocol.settings import (
     Settings,
     check_constants,
     check_ledger,
+    check_order,
     check_scale,
     one_of,
 )
@@ -167,6 +168,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
+    check_order(formula, data)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,

@@ -10,7 +10,7 @@ import pytest
 import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
 from dpbinagg.datasets import load_school
-from dpbinagg.errors import ArgumentError, DPBinAggError
+from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
 from dpbinagg.report.cov_types import NAMES, misnomer, resolve
 
 SCHOOL = load_school()
@@ -85,6 +85,38 @@ def test_calls_that_do_not_fit():
         dp_ols(FORMULA, SCHOOL.frame, 1.0, SCHOOL.codebook)
     with pytest.raises(ArgumentError, match="dp_release has no argument 'cluster'"):
         plan(FORMULA, 500, mu=1, bounds=SCHOOL.codebook, cluster="school")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "part"),
+    [
+        ("estimator", "Refined", "did you mean 'refined'?"),
+        ("estimator", "naiv", "did you mean 'naive'?"),
+        ("estimator", "best", "'best' is called 'refined' here"),
+        ("neighbours", "substitute", "'substitute' is called 'replace' here"),
+        ("neighbours", "add/remove", "'add/remove' is called 'add-remove' here"),
+        ("neighbours", "unbounded", "'unbounded' is called 'add-remove' here"),
+        ("missing", "na.omit", "'na.omit' is called 'drop' here"),
+        ("partition", "kdtree", "'kdtree' is called 'privtree' here"),
+        ("calibration", "published", "'published' is called 'paper' here"),
+        ("missing", "zzz", "must be one of 'drop', 'raise', got 'zzz'"),
+        ("missing", 3, "must be one of 'drop', 'raise', got int"),
+    ],
+)
+def test_words_of_others_are_translated(name, value, part):
+    with pytest.raises(DPBinAggError) as caught:
+        dp_ols(FORMULA, SCHOOL.frame, mu=1, **{name: value})
+    assert part in str(caught.value)
+
+
+def test_formula_and_table_the_other_way_round():
+    with pytest.raises(ArgumentError, match=r"the other way round; write dp_ols\(formula, data"):
+        dp_ols(SCHOOL.frame, FORMULA, mu=1)
+
+
+def test_a_category_that_is_misspelt_names_the_nearest():
+    with pytest.raises(FormulaError, match=r"'gendr' are not declared \(did you mean 'gender'"):
+        dp_ols("score ~ C(gendr)", SCHOOL.frame, mu=1, bounds=SCHOOL.codebook)
 
 
 def test_the_signature_stays_what_it_is():

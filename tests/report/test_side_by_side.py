@@ -171,7 +171,14 @@ def test_rows_do_not_pass_for_arguments_of_the_row_before(res):
     assert "\n{}*b & " in latex
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")
+def has_latex() -> bool:
+    if shutil.which("pdflatex") is None or shutil.which("kpsewhich") is None:
+        return False
+    found = subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True, timeout=60)
+    return found.returncode == 0
+
+
+@pytest.mark.skipif(not has_latex(), reason="no LaTeX with booktabs here")
 def test_latex_compiles(res, partly, tmp_path):
     names = {"educ": r"50% \of $_{x}^2 ~ & # |t| <a> é", "exper": "[b]"}
     tables = [
