@@ -12,23 +12,26 @@ from dpbinagg.formula import build_design
 from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
-    COV_TYPES,
     ESTIMATORS,
     Settings,
     check_constants,
     check_ledger,
+    check_order,
     check_scale,
     one_of,
 )
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.release import Choice, Release
+from dpbinagg.report.cov_types import resolve
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
 
 
+@explains_arguments
 def dp_ols(
     formula: str,
     data: Any,
@@ -83,8 +86,10 @@ def dp_ols(
     estimator : {"refined", "combined", "corrected", "naive", "paper"}
         Which estimate to show; a component that the budget switches off falls
         back to the next.
-    cov_type : {"sandwich", "model"}
-        Covariance of the estimate from bins.
+    cov_type : {"sandwich", "model", "HC1", "nonrobust"}
+        Covariance of the estimate. The refined one has HC1 plus the noise, the
+        combined one nonrobust; "sandwich" and "model" choose that of the
+        estimate from bins. Names of what an estimate does not have are refused.
     missing : {"drop", "raise"}
         What to do with records that lack a value the formula needs. "raise" tells exactly
         whether there is one, which no mu covers; the privacy statement says so.
@@ -115,7 +120,7 @@ def dp_ols(
     True
     """
     one_of("estimator", estimator, ESTIMATORS)
-    one_of("cov_type", cov_type, COV_TYPES)
+    cov_type = resolve(cov_type, estimator)
     release = dp_release(
         formula,
         data,
@@ -139,6 +144,7 @@ def dp_ols(
     return release.ols(estimator=estimator, cov_type=cov_type)
 
 
+@explains_arguments
 def dp_release(
     formula: str,
     data: Any,
@@ -175,6 +181,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
+    check_order(formula, data)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,

@@ -154,6 +154,8 @@ class Estimate:
     ``cov`` is the full covariance of ``params``, sampling and privacy; ``noise_cov``
     the part that privacy adds, where it is known.  ``scale`` is the error variance.
     ``identified`` is False when the numbers lean on a prior or a guard somewhere.
+    ``identified_terms`` (p,) says so by term, and ``dependence`` (p, p) is the covariance of what
+    the start of the computation left in ``params``; None where nobody judged.
     """
 
     name: str
@@ -166,6 +168,8 @@ class Estimate:
     cov_type: str
     notes: tuple[str, ...]
     identified: bool
+    identified_terms: NDArray[np.bool_] | None = None
+    dependence: Array | None = None
 
     @property
     def bse(self) -> Array:

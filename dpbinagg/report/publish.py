@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbinagg.errors import ReleaseError
+from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.release.about import About
 from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
 from dpbinagg.release.release import Choice
 from dpbinagg.release.saving import check_target, save_release
+from dpbinagg.report.origin import Origin
 from dpbinagg.report.page import render
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def save_results(
         many = results.synthesize(copies=copies, rng=rng) if copies != 1 else None
         files = package_files(chosen, results, table, many, formats)
         if report:
-            page = render(results, title=said.title, synthetic=table, files=files)
+            origin = Origin.of(said.title, said.steward, said.date)
+            page = render(results, about=origin, synthetic=table, files=files)
             files[REPORT] = page.encode()
     names = [*files, "README.md", "manifest.json"]
     files["README.md"] = readme(chosen, results, names, said, copies, rng is not None)
@@ -74,7 +76,7 @@ def _about(given: dict[str, Any]) -> About:
         return About(**given)
     except TypeError:
         wrong = next(name for name in given if name not in About.__slots__)
-        raise TypeError(
+        raise ArgumentError(
             f"save() has no argument {wrong!r}; what can be said about a release is "
             f"{', '.join(About.__slots__)}"
         ) from None
