@@ -88,11 +88,6 @@ class Design:
         return self._structure.response.variables
 
     @property
-    def subterms(self) -> tuple[Subterm, ...]:
-        """The columns as products of factors, in the order of the columns."""
-        return self._structure.subterms
-
-    @property
     def response_expression(self) -> Expression:
         """What the response computes from raw variables."""
         return self._structure.response.expression
