@@ -40,7 +40,7 @@ class Job:
     design : Design
     domain : Domain
     table : DataFrame
-        Calibrated records; ``attrs["formula"]`` fits them.
+        Calibrated records: the response, raw or transformed, and the raw covariates.
     file : str
         Name of the file that holds them.
     estimates, errors : sequence of float
@@ -59,11 +59,20 @@ class Job:
         """Names of the columns of the table."""
         return [str(name) for name in self.table.columns]
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether the table holds the response untransformed."""
+        return self.columns[0] in self.design.response_variables
+
+    @property
+    def formula(self) -> str:
+        """The formula that fits the table in Python."""
+        formula = self.design.formula
+        return formula if self.is_raw else f"{self.columns[0]} ~ {formula.split('~', 1)[1].strip()}"
+
     def response(self, dialect: Dialect) -> str:
-        """The response as an expression: raw, or transformed in the table already."""
-        if self.columns[0] in self.design.response_variables:
-            return dialect.response(self.design)
-        return dialect.variable(self.columns[0])
+        """The response as an expression."""
+        return dialect.response(self.design) if self.is_raw else dialect.variable(self.columns[0])
 
 
 def template(name: str) -> Template:
@@ -109,7 +118,7 @@ def _python(job: Job) -> bytes:
         read=read,
         constants="".join(f"{k} = {v!r}\n" for k, v in job.design.constants.items()),
         levels=repr(levels),
-        formula=repr(job.table.attrs["formula"]),
+        formula=repr(job.formula),
     )
     return text.encode()
 
@@ -262,8 +271,8 @@ def _design_columns(job: Job) -> bytes:
     """Response and design columns of synthetic rows, for formulas beyond other languages."""
     import patsy
 
-    formula, table = job.table.attrs["formula"], job.table
-    response = np.asarray(patsy.dmatrix("0 + " + formula.split("~")[0], table))[:, -1]
+    table = job.table
+    response = np.asarray(patsy.dmatrix("0 + " + job.formula.split("~")[0], table))[:, -1]
     records: dict[str, Any] = {
         name: table[name].cat.codes.to_numpy()
         if isinstance(table[name].dtype, pd.CategoricalDtype)
