@@ -64,7 +64,7 @@ def readme(
     names: Sequence[str],
     about: About,
     copies: int = 1,
-    seeded: bool = False,
+    drawn: str = "without a seed",
 ) -> bytes:
     """The README of a folder with the files `names`."""
     held = set(names)
@@ -97,7 +97,7 @@ def readme(
         r_packages="no packages" if by_csv else "with the package arrow",
         python_packages="pandas and statsmodels" + ("" if by_csv else " and pyarrow"),
         software=software(),
-        seeded="with a seed" if seeded else "without a seed",
+        drawn=drawn,
         version=version_of("dpbinagg"),
     )
     return text.encode()

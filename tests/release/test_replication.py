@@ -1,5 +1,6 @@
 """What a replicator finds: scripts that stop unless they find the released coefficients."""
 
+import dataclasses
 import shutil
 import warnings
 
@@ -20,6 +21,7 @@ from dpbinagg.release.names import (
     short_names,
     stata_variables,
 )
+from dpbinagg.report.results import DPResults
 
 
 @pytest.fixture(params=["saved", "odd_saved"])
@@ -219,4 +221,22 @@ def test_a_smaller_model_has_scripts_of_its_own(release, tmp_path, run_python, r
     folder = small.save(tmp_path / "small", rng=1)
     assert run_python(folder, "replicate.py").returncode == 0
     assert DoFile(folder).checks == 3
+    run_r(folder, "replicate.R")
+
+
+def test_a_coefficient_that_is_not_identified_is_left_open(odd, tmp_path, run_python, run_r):
+    """No number in any file, and scripts that check the others."""
+    inner = odd._results
+    known = np.arange(len(inner.params)) != 2
+    estimate = dataclasses.replace(inner.estimate, identified_terms=known)
+    family = {**inner._family, estimate.name: estimate}
+    res = DPResults(inner.release, estimate, family, inner.design)
+    folder = res.save(tmp_path / "x", rng=1)
+    table = pd.read_csv(folder / "coefficients.csv")
+    cov = pd.read_csv(folder / "vcov.csv").iloc[:, 1:].to_numpy()
+    np.testing.assert_array_equal(table["estimate"].notna(), known)
+    np.testing.assert_array_equal(np.isfinite(cov), np.outer(known, known))
+    assert table["short_name"].notna().all()
+    assert run_python(folder, "replicate.py").returncode == 0
+    assert DoFile(folder).checks == known.sum()
     run_r(folder, "replicate.R")
