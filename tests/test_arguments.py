@@ -135,6 +135,10 @@ def test_results_name_the_nearest_argument_too(res):
         res.synthesize(n=100)
     with pytest.raises(ArgumentError, match="did you mean 'copies'"):
         res.synthesize(copy=2)
+    with pytest.raises(ArgumentError, match=r"rng="):
+        res.synthesize(seed=1)
+    with pytest.raises(ArgumentError, match="summary has no argument 'n'; the arguments are yname"):
+        res.summary(n=3)
     with pytest.raises(ArgumentError, match="fit_release has no argument 'vcov'"):
         res.release.ols(FORMULA, vcov="HC1")
 
