@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
-    COV_TYPES,
-    ESTIMATORS,
     Settings,
     check_constants,
     check_ledger,
@@ -24,26 +23,41 @@ from dpbinagg.reading import open_source
 from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.release import Release
 
+if TYPE_CHECKING:
+    from dpbinagg.accounting import Budget, Ledger
+    from dpbinagg.accounting.budget import Neighbours
+    from dpbinagg.inputs import (
+        Bounds,
+        Calibration,
+        CovType,
+        Data,
+        EstimatorName,
+        Missing,
+        PartitionChoice,
+        Seed,
+    )
+    from dpbinagg.report.results import DPResults
+
 
 def dp_ols(
     formula: str,
-    data: Any,
+    data: Data,
     mu: float | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    bounds: Any = None,
-    budget: Any = None,
-    partition: Any = "privtree",
-    calibration: str = "joint",
-    estimator: str = "refined",
-    cov_type: str = "sandwich",
-    missing: str = "drop",
-    neighbours: str = "add-remove",
-    ledger: Any = None,
-    rng: Any = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    partition: PartitionChoice = "privtree",
+    calibration: Calibration = "joint",
+    estimator: EstimatorName = "refined",
+    cov_type: CovType = "sandwich",
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    rng: Seed = None,
     constants: Mapping[str, float] | None = None,
-) -> Any:
+) -> DPResults:
     """Differentially private linear regression.
 
     Parameters
@@ -110,7 +124,7 @@ def dp_ols(
     >>> bool(0.05 < res.params["educ"] < 0.11)
     True
     """
-    one_of("estimator", estimator, ESTIMATORS)
+    one_of("estimator", estimator, OFFERED)
     one_of("cov_type", cov_type, COV_TYPES)
     release = dp_release(
         formula,
@@ -134,20 +148,20 @@ def dp_ols(
 
 def dp_release(
     formula: str,
-    data: Any,
+    data: Data,
     mu: float | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    bounds: Any = None,
-    budget: Any = None,
-    partition: Any = "privtree",
-    calibration: str = "joint",
-    estimator: str = "refined",
-    missing: str = "drop",
-    neighbours: str = "add-remove",
-    ledger: Any = None,
-    rng: Any = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    partition: PartitionChoice = "privtree",
+    calibration: Calibration = "joint",
+    estimator: EstimatorName = "refined",
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    rng: Seed = None,
     constants: Mapping[str, float] | None = None,
 ) -> Release:
     """Release private statistics for a regression, without fitting it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,14 @@ from dpbinagg.release.questions import MOMENTS, SCORES
 from dpbinagg.release.release import Release
 from dpbinagg.release.transcript import Transcript, with_bins
 
+if TYPE_CHECKING:
+    from dpbinagg.inputs import CovType
+    from dpbinagg.report.results import DPResults
+
 
 def refit(
-    formula: str | None, synthetic: pd.DataFrame, release: Release, cov_type: str = "sandwich"
-) -> Any:
+    formula: str | None, synthetic: pd.DataFrame, release: Release, cov_type: CovType = "sandwich"
+) -> DPResults:
     """Fit a regression to a synthetic table made with ``kind="binagg", bin_id=True``.
 
     The rows are summed by bin; their sums are the released ones. With the counts,

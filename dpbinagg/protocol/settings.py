@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
-from dpbinagg.accounting.budget import Budget
+from dpbinagg.accounting.budget import Budget, Neighbours
 from dpbinagg.accounting.ledger import Ledger
+from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, FormulaError
 from dpbinagg.formula import Design
+from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
 
-ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
-COV_TYPES = ("sandwich", "model")
-PARTITIONS = ("privtree", "grid")
-CALIBRATIONS = ("joint", "paper")
-MISSING = ("drop", "raise")
-NEIGHBOURS = ("add-remove", "replace")
+PARTITIONS = get_args(PartitionKind)
+CALIBRATIONS = get_args(Calibration)
+MISSING = get_args(Missing)
+NEIGHBOURS = get_args(Neighbours)
 LARGEST = 1e150
 """Bounds beyond this, or closer to each other than its inverse, leave no room for arithmetic."""
 
@@ -58,7 +58,7 @@ class Settings:
     partition: str | Partition
     calibration: str
     missing: str
-    neighbours: str
+    neighbours: Neighbours
 
     @classmethod
     def from_arguments(
@@ -81,7 +81,7 @@ class Settings:
         one_of("calibration", calibration, CALIBRATIONS)
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
-        one_of("estimator", estimator, ESTIMATORS)
+        one_of("estimator", estimator, OFFERED)
         if budget is None:
             budget = default_budget(estimator, calibration)
         if not isinstance(budget, Budget):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+
+    from dpbinagg.inputs import CovType, EstimatorName, Seed, SyntheticKind
+    from dpbinagg.report.results import DPResults
 
 Floats = NDArray[np.float64]
 
@@ -132,7 +135,13 @@ class Release:
         """Public centre and scale of every column over the working domain."""
         return column_scaling(self.design)
 
-    def ols(self, formula: str | None = None, **options: Any) -> Any:
+    def ols(
+        self,
+        formula: str | None = None,
+        *,
+        estimator: EstimatorName | Literal["moments"] | None = None,
+        cov_type: CovType | None = None,
+    ) -> DPResults:
         """Fit the same or a smaller model from the release, at no cost.
 
         Parameters
@@ -140,32 +149,35 @@ class Release:
         formula : str, optional
             A formula whose columns are combinations of released ones; the
             release's own by default.
-        **options
-            `estimator` and `cov_type`, as in `dp_ols`.
+        estimator : str, optional
+            As in `dp_ols`, or "moments"; the best that the release allows by default.
+        cov_type : {"sandwich", "model"}, optional
+            As in `dp_ols`.
 
         Returns
         -------
-        results object
+        DPResults
             As `dp_ols` returns it.
         """
         from dpbinagg.report.results import fit_release
 
-        return fit_release(self, formula, **options)
+        return fit_release(self, formula, estimator, cov_type)
 
-    def synthesize(self, **options: Any) -> pd.DataFrame:
+    def synthesize(
+        self,
+        size: int | None = None,
+        copies: int = 1,
+        kind: SyntheticKind = "calibrated",
+        bin_id: bool = False,
+        rng: Seed = None,
+    ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
-
-        Parameters
-        ----------
-        **options
-            `size`, `copies`, `kind`, `bin_id` and `rng`.
 
         Returns
         -------
         DataFrame
         """
-        frame: pd.DataFrame = self.ols().synthesize(**options)
-        return frame
+        return self.ols().synthesize(size, copies, kind, bin_id, rng)
 
     def save(self, folder: str | Path) -> None:
         """Write the release to a folder that another language can read.

@@ -14,6 +14,7 @@ import pandas as pd
 from dpbinagg.formula import Design
 from dpbinagg.public.codebook import CODEBOOK_COLUMNS, codebook_text, row_of_variable
 from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.rows import rows_of
 from dpbinagg.release.dialects import Untranslatable, r_dialect, stata_dialect, strip, word_columns
 from dpbinagg.release.release import Release
 
@@ -51,16 +52,17 @@ def replication_files(release: Release, results: Any, table: pd.DataFrame) -> di
     table : DataFrame
         Calibrated synthetic rows of it.
     """
+    formula = results.formula_for(table)
     made = {
         "coefficients.csv": _frame_to_csv(results.tidy()),
         TABLE: _frame_to_csv(table),
         "codebook.csv": codebook(release.domain, list(table.columns)),
-        "replicate.py": _python(release, table),
+        "replicate.py": _python(release, table, formula),
     }
     scripts, needs_columns = _scripts(release, table)
     made |= scripts
     if needs_columns:
-        made[COLUMNS] = _design_columns(release, table)
+        made[COLUMNS] = _design_columns(release, table, formula)
     return made
 
 
@@ -121,7 +123,7 @@ def _template(name: str) -> Template:
     return Template((resources("dpbinagg.release") / "templates" / name).read_text("utf-8"))
 
 
-def _python(release: Release, table: pd.DataFrame) -> bytes:
+def _python(release: Release, table: pd.DataFrame, formula: str) -> bytes:
     levels = {
         name: list(variable.levels)
         for name, variable in release.domain.items()
@@ -134,7 +136,7 @@ def _python(release: Release, table: pd.DataFrame) -> bytes:
         constants="".join(f"{k} = {v!r}\n" for k, v in release.design.constants.items()),
         levels=repr(levels),
         words=repr(dict.fromkeys(word_columns(list(table.columns), release.domain), "str")),
-        formula=repr(table.attrs["formula"]),
+        formula=repr(formula),
     )
     return text.encode()
 
@@ -229,19 +231,13 @@ def _numbered(design: Design) -> Iterator[tuple[int, str]]:
     return ((j, f"dp_x{place}") for place, j in enumerate(others, start=1))
 
 
-def _design_columns(release: Release, table: pd.DataFrame) -> bytes:
+def _design_columns(release: Release, table: pd.DataFrame, formula: str) -> bytes:
     """Response and design columns of synthetic rows, for formulas beyond other languages."""
     import patsy
 
-    formula = table.attrs["formula"]
     response = np.asarray(patsy.dmatrix("0 + " + formula.split("~")[0], table))[:, -1]
-    records = {
-        name: table[name].cat.codes.to_numpy()
-        if isinstance(table[name].dtype, pd.CategoricalDtype)
-        else table[name].to_numpy()
-        for name in release.design.variables
-    }
-    columns = release.design.columns(records)
+    rows = rows_of(table, release.domain, release.design.variables)
+    columns = release.design.columns(rows)
     frame = pd.DataFrame({"dp_y": response})
     for j, name in _numbered(release.design):
         frame[name] = columns[:, j]

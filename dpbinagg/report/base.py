@@ -16,6 +16,7 @@ from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
@@ -26,7 +27,7 @@ from dpbinagg.release.release import Release
 from dpbinagg.report import tidy
 from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
 from dpbinagg.report.model import DPOLS
-from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
+from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
 
 MANY = 1e12
 """Degrees of freedom at which the F distribution is the chi-square one."""
@@ -91,7 +92,7 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         # packages probe attributes with getattr; our own code asks `fit_statistics`.
         if name in REASONS:
             raise not_released(name)
-        if name in COMPONENTS:
+        if name in NEEDS:
             raise no_estimate(name, list(self._family))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.report import tables
 from dpbinagg.report.fitting import require_alpha
-
-ORDER = ("naive", "paper", "corrected", "moments", "combined", "refined")
-"""Estimators in the order in which they build on each other."""
 
 TITLE = "Estimators from the same release"
 
@@ -61,7 +59,7 @@ class Comparison:
     @property
     def estimators(self) -> list[str]:
         """Names of the estimators, from the simplest on."""
-        return [name for name in ORDER if name in self.estimates]
+        return [name for name in NEEDS if name in self.estimates]
 
     @cached_property
     def bias_removed(self) -> Array | None:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
@@ -88,7 +88,7 @@ def render(
 ) -> str:
     """The page as text."""
     if isinstance(results, DPResultsWrapper):
-        results = cast("DPResults", results._results)
+        results = results._results
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))

@@ -21,6 +21,7 @@ from report_factory import make_release, make_results, with_statistics
 from dpbinagg import dp_ols, dp_release
 from dpbinagg.errors import FormulaError, NotReleasedError, ReleaseError
 from dpbinagg.public.domain import Domain
+from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Transcript
 from dpbinagg.report import margins, pictures
 from dpbinagg.report.labels import readable
@@ -189,7 +190,7 @@ def test_the_band_holds_the_true_margins():
         release = dp_release("y ~ x + z + g", frame, mu=1, bounds=bounds, rng=seed)
         for name in ("x", "z", "g"):
             shown = margins.margin(release, frame, name).counts
-            truth = pictures.as_records(frame[[name]], release)[name] + 0.5 * (name == "g")
+            truth = rows_of(frame[[name]], release.domain)[name] + 0.5 * (name == "g")
             true = np.histogram(truth, shown.edges)[0] / n / np.diff(shown.edges)
             held += int(((shown.low <= true) & (true <= shown.high)).sum())
             cells += len(true)
