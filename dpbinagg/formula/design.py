@@ -116,11 +116,6 @@ class Design:
         return None
 
     @property
-    def subterms(self) -> tuple[Subterm, ...]:
-        """Blocks of consecutive columns, each a product of factors."""
-        return self._structure.subterms
-
-    @property
     def design_info(self) -> Any:
         """Patsy's DesignInfo; it evaluates public tables through this design."""
         return self._structure.design_info

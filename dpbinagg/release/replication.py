@@ -19,7 +19,7 @@ from dpbinagg.release.dialects import Untranslatable, r_dialect, stata_dialect, 
 from dpbinagg.release.release import Release
 
 TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
-STATISTICS = ("bins.csv", "moments.csv", "release.json")
+STATISTICS = ("bins.csv", "moments.csv", "release.json", "transcript.json")
 FILES = {
     "README.md": "this file",
     "privacy.txt": "the privacy guarantee, in words and by mechanism",
@@ -36,6 +36,7 @@ FILES = {
     "bins.csv": "the released bins: boxes, noisy counts and sums, scale of the noise",
     "moments.csv": "the released second moments and the scale of their noise",
     "release.json": "the release: formula, bounds, partition, budget, privacy",
+    "transcript.json": "every question that was asked of the records, and its noisy answer",
     "manifest.json": "format, version, sizes and checksums",
 }
 
@@ -65,6 +66,11 @@ def replication_files(release: Release, results: Any, table: pd.DataFrame) -> di
     return made
 
 
+def _listed(words: list[str]) -> str:
+    """One, two and three."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
 def readme(release: Release, results: Any, names: list[str], version: str) -> bytes:
     """The README, listing the files `names`."""
     listed = "\n".join(
@@ -74,7 +80,7 @@ def readme(release: Release, results: Any, names: list[str], version: str) -> by
         formula=release.formula,
         cautions=_cautions(results),
         files=listed,
-        statistics=" and ".join(f"`{name}`" for name in STATISTICS if name in names),
+        statistics=_listed([f"`{name}`" for name in STATISTICS if name in names]),
         estimator="none" if results is None else results.estimator,
         nobs="unknown" if results is None else f"{results.nobs:.0f}",
         n_bins=release.n_bins,
