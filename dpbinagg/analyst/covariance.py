@@ -34,25 +34,3 @@ def model_meat(bins: Bins, weights: Array, tau2: Array, kappa: Array) -> Array:
 def assemble(bread: Array, meat: Array) -> Array:
     """Return ``bread meat bread``."""
     return symmetric(bread @ meat @ bread)
-
-
-def noise_of_product(sd: Array, centring: Array, second: Array) -> Array:
-    """Covariance of ``E v`` for the noise E of a second-moment matrix and E[vv'] = P.
-
-    E is symmetric with independent entries of standard deviation ``sd_ij``, plus
-    ``centring_j E_00`` on the diagonal (see `Moments`)::
-
-        Cov(Ev)_ij = sd_ij^2 P_ij                  (i != j)
-        Cov(Ev)_ii = sum_k sd_ik^2 P_kk
-
-    and with D = diag(1, centring) the count's noise adds
-    ``sd_00^2 (D P D - P_00 e_0 e_0')``.  For a fixed v pass ``np.outer(v, v)``.
-    """
-    variance = sd**2
-    cov = variance * second
-    np.fill_diagonal(cov, variance @ np.diag(second))
-    d = np.array(centring, dtype=np.float64)
-    d[0] = 1.0
-    shared = d[:, None] * second * d
-    shared[0, 0] = 0.0
-    return np.asarray(cov + variance[0, 0] * shared)

@@ -203,11 +203,6 @@ def bins_of(bins: Bins, columns: Array) -> Bins | None:
     )
 
 
-def moments_of(moments: Moments, columns: Array) -> Moments:
-    """The moments of a smaller model."""
-    return replace(moments, design_map=moments.design_map @ columns)
-
-
 def total(release: Release) -> float:
     """Best available noisy number of records."""
     if "moments" in release.statistics:

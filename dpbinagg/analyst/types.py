@@ -75,24 +75,20 @@ class Moments:
     Every design column and the response are linear in f: ``z = f @ design_map``,
     ``y = f @ response_map``.  A sub-model is the same matrix with another map.
 
-    The noise of entry (i, j), i <= j, is an independent Gaussian of standard
-    deviation ``sd[i, j]``, except that a square released centred, as
-    ``sum (f_j^2 - centring_j)``, was completed by ``centring_j`` times the noisy
-    count and carries that share of the count's noise (`centring` 0: not centred).
+    The noise of entry (i, j) has the standard deviation ``sd[i, j]``; entries are not
+    independent: they follow from products of blocks.
 
     Parameters
     ----------
     matrix, sd : (m, m) arrays, symmetric
     design_map : (m, p) array
     response_map : (m,) array
-    centring : (m,) array
     """
 
     matrix: Array
     sd: Array
     design_map: Array
     response_map: Array
-    centring: Array
 
     @classmethod
     def from_scaling(
@@ -103,7 +99,6 @@ class Moments:
         scale: Array,
         centre_y: float,
         scale_y: float,
-        centring: float = 0.5,
     ) -> Moments:
         """Build from the centre and scale of each design column.
 
@@ -123,9 +118,7 @@ class Moments:
         design_map[1 + np.arange(varying.size), varying] = scale[varying]
         response_map = np.zeros(size)
         response_map[0], response_map[-1] = centre_y, scale_y
-        shares = np.full(size, centring)
-        shares[0] = 0.0
-        return cls(matrix, sd, design_map, response_map, shares)
+        return cls(matrix, sd, design_map, response_map)
 
     @property
     def nobs(self) -> float:
@@ -135,16 +128,6 @@ class Moments:
     def gram(self) -> Array:
         """Noisy Z'Z, (p, p)."""
         return np.asarray(self.design_map.T @ self.matrix @ self.design_map)
-
-    @property
-    def cross(self) -> Array:
-        """Noisy Z'y, (p,)."""
-        return np.asarray(self.design_map.T @ self.matrix @ self.response_map)
-
-    @property
-    def square(self) -> float:
-        """Noisy y'y."""
-        return float(self.response_map @ self.matrix @ self.response_map)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
-from dpbinagg.kernel.cells import LevelCells, NumberCells
+from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import OneHot, Outer, Unit
 from dpbinagg.kernel.questions import Question, alone, weigh
@@ -21,17 +21,17 @@ from dpbinagg.kernel.sums import CodeCounts, Engine, Sum
 from dpbinagg.kernel.view import Projection
 from dpbinagg.protocol.conduct import open_table
 from dpbinagg.protocol.ranges import histogram_edges
-from dpbinagg.protocol.rows import rows_of
+from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.paths import Paths
-from dpbinagg.public.rounds import GroupWeights, ScoreRequest
+from dpbinagg.public.rounds import MomentRequest, RoundRequest
 from dpbinagg.public.scaling import column_scaling
 from dpbinagg.release.questions import (
     bin_questions,
     count_question,
+    margin_question,
     moment_question,
-    range_question,
-    score_question,
+    round_question,
 )
 
 pytest.importorskip("pyarrow")
@@ -45,23 +45,37 @@ def designs(formula: str = FORMULA) -> tuple[Design, Design]:
     return design, design.with_domain(design.domain.updated(WORKING))
 
 
-def request_for(size: int) -> ScoreRequest:
-    rng = np.random.default_rng(3)
-    return ScoreRequest(
-        coefficients=rng.normal(size=size),
-        whitening=rng.normal(size=(size - 1, size)),
-        radius=2.0,
-        clip=90.0,
-        spread_clip=60.0,
-        thresholds=np.array([10.0, 50.0, 100.0, 200.0]),
-        norm_edges=np.array([1.0, 4.0, 9.0]),
-        weights=GroupWeights(hessian=0.5, tails=0.3, norms=0.2),
+def moments_of(design: Design) -> Question:
+    """Structured moments in some coordinates."""
+    rows = coded_rows(design)
+    whitening = np.random.default_rng(3).normal(size=(3, rows.size))
+    request = MomentRequest(whitening, 2.0, np.zeros(rows.size), 50.0, rows.levels)
+    return moment_question(request, rows)
+
+
+def round_of(design: Design, last: bool) -> Question:
+    """A round of scores in some coordinates."""
+    rows, rng = coded_rows(design), np.random.default_rng(4)
+    request = RoundRequest(
+        coefficients=rng.normal(0.0, 10.0, rows.size),
+        whitening=rng.normal(size=(5, rows.size)),
+        clip=60.0,
+        edges=np.array([20.0, 40.0, 80.0, 160.0]),
+        radius=None if last else 2.0,
+        far_edges=np.array([2.0, 3.0, 5.0]) if not last else np.empty(0),
+        last=last,
     )
+    return round_question(request, rows)
 
 
 def sums(engine: Engine, design: Design, *questions: Question) -> list[Any]:
     """Exact sums of some questions, in one pass."""
     return engine.map_reduce(Sum(questions, rows_of(design)))
+
+
+def coded_sums(engine: Engine, design: Design, *questions: Question) -> list[Any]:
+    """The same, of numbers and codes."""
+    return engine.map_reduce(Sum(questions, coded_rows(design)))
 
 
 def total_of(data: Any, design: Design, missing: str = "drop") -> int:
@@ -77,7 +91,8 @@ def sums_of(data: Any, design: Design, missing: str = "drop") -> Any:
     partition = Partition.grid(design.domain.subset(design.variables), 2)
     shares = Allocation(0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)
     bins, _ = bin_questions(design, partition, shares, "joint")
-    return sums(engine, design, count_question(), moment_question(design), *bins)
+    moments = coded_sums(engine, design, moments_of(design))
+    return [*moments, *sums(engine, design, count_question(), *bins)]
 
 
 def joint_question(design: Design) -> Question:
@@ -93,13 +108,14 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     """All kinds of sums over a table, in the order of a release, through the engine for it."""
     declared, design = designs(formula)
     engine = open_table(data, declared, "drop")
-    edges = {
-        name: histogram_edges(variable)
-        for name, variable in declared.domain.items()
+    cells: dict[str, Cells] = {
+        name: NumberCells(name, histogram_edges(variable))
         if isinstance(variable, Numeric)
+        else LevelCells(name, len(variable.levels))
+        for name, variable in declared.domain.items()
     }
     found: dict[str, Any] = {
-        "ranges": engine.map_reduce(Sum((range_question(edges, True),), None)),
+        "ranges": engine.map_reduce(Sum((margin_question(cells, True),), None)),
         "total": engine.map_reduce(Sum((count_question(),), None)),
     }
     paths = Paths(design.domain.subset(design.variables), design.variables, 24)
@@ -108,14 +124,15 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     found["tree"] = tree.to_dict()
     grid = Partition.grid(design.domain.subset(design.variables), 2)
     shares = Allocation(0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-    moments = moment_question(design)
+    moments = moments_of(design)
     in_tree, in_grid = (bin_questions(design, p, shares, "joint")[0] for p in (tree, grid))
-    found["moments and bins of the tree"] = sums(engine, design, moments, *in_tree)
-    request = request_for(column_scaling(design).size)
-    found["scores"] = sums(engine, design, score_question(design, request))
+    found["bins of the tree"] = sums(engine, design, *in_tree)
+    found["moments"] = coded_sums(engine, design, moments)
+    found["scores"] = coded_sums(engine, design, round_of(design, last=False))
+    found["the last scores"] = coded_sums(engine, design, round_of(design, last=True))
     found["joint"] = sums(engine, design, joint_question(design))
     # What was computed in passing before, and bins that were not asked for then.
-    found["moments again"] = sums(engine, design, moments)
+    found["moments again"] = coded_sums(engine, design, moments)
     found["bins of the grid"] = sums(engine, design, *in_grid)
     found["of all records"] = engine.map_reduce(Sum(questions_of_all_records(declared), None))
     return found
@@ -157,11 +174,18 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 def test_the_table_is_not_trivial(expected: dict[str, Any]) -> None:
-    _, count, *_ = expected["moments and bins of the tree"]
+    count, *_ = expected["bins of the tree"]
     assert 1500 < expected["total"][0][0] < 2900
     assert len(count) > 50
     assert sum(expected["of all records"][0]) == 3000
-    for name in ("scores", "joint", "bins of the grid", "of all records"):
+    for name in (
+        "scores",
+        "the last scores",
+        "moments",
+        "joint",
+        "bins of the grid",
+        "of all records",
+    ):
         assert all(np.any(part != 0) for part in expected[name]), name
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpbinagg.kernel import cells, maps
-from dpbinagg.kernel.moments import Block, Moments
+from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Domain
@@ -44,14 +43,6 @@ def questions(seed: int = 0) -> dict[str, Question]:
     """One question for each kind of map and of cells, and joint ones."""
     edges = np.array([-1.0, 0.0, 0.25, 0.5, 2.0])
     norm = np.array([0.5, 1.0, 2.0, 4.0])
-    number = Block(2)
-    blocks = (
-        Block(1, sign=True),
-        number,
-        Block(None, 0, LEVELS),
-        Block(3, 0, LEVELS),
-        Block(4),
-    )
     deviations = maps.Deviations(
         GRID, (1, 2, -1), np.zeros((18, 3)), np.tile([0.7, 2.0, 0.0], (18, 1)), 1.3
     )
@@ -69,10 +60,11 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "sign of r": maps.OneHot(cells.NormCells("r", norm, signed=True)),
         "factor": maps.OneHot(cells.FactorCells(0, LEVELS)),
         "scores by factor": maps.Tensor(cells.FactorCells(0, LEVELS), maps.Unit("wr", 2.0)),
-        "clipped scores": maps.ClippedScores(1.5, 2.0, 1.0, 819, 614),
-        "moments": Moments((Block(1), Block(2), Block(3), Block(4)), Fraction(1, 2)),
-        "structured moments": Moments(blocks, Fraction(1)),
-        "structured, uncentred": Moments((Block(2, 0, LEVELS), Block(1), Block(4)), Fraction(1)),
+        "unit and inside of w": maps.UnitInside("w", 1.5),
+        "unit and inside of w r": maps.UnitInside("wr", 2.0),
+        "moments": Moments(4, 3.0, (LEVELS,), 2.0),
+        "moments, all cut": Moments(4, 0.01, (LEVELS,), 0.01),
+        "moments of codes": Moments(0, 1.0, (LEVELS,), 2.0),
     }
     raw: dict[str, Any] = {
         "everyone": maps.OneHot(cells.Everyone()),
@@ -98,7 +90,13 @@ def questions(seed: int = 0) -> dict[str, Question]:
         for name, map_ in raw.items()
         for which in ("complete", "all")
     }
-    names = ("unit of w r", "outer of w", "norm of w r", "direction of w r", "outer of w r")
+    names = (
+        "unit and inside of w r",
+        "outer of w",
+        "norm of w r",
+        "direction of w r",
+        "outer of w r",
+    )
     groups = [(1.0 / (1 + i), of_f[name]) for i, name in enumerate(names)]
     found["a round"] = Question("a round", weigh(groups), at)
     found["histograms"] = Question(

@@ -11,10 +11,11 @@ import pytest
 from asked import GRID, LEVELS, ODD, joined, odd_record, projection, questions, rows, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import examples
 
 from dpbinagg.kernel import cells, maps
 from dpbinagg.kernel.maps import UNIT_BITS
-from dpbinagg.kernel.moments import Block, Moments
+from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import (
     WEIGHT_BITS,
     Question,
@@ -200,32 +201,49 @@ def test_answers_are_the_sums_of_their_definitions() -> None:
     }
     for name, value in expected.items():
         np.testing.assert_allclose(exact(name, records), value, atol=0.02, err_msg=name)
-    omega = 1.0 / np.maximum((w**2).sum(1) / 1.5**2, 1.0)
-    inside = 1.0 - np.minimum(r**2, 1.0)
-    scores = exact("clipped scores", records)
-    np.testing.assert_allclose(scores[0], (w * (omega * np.clip(r, -2, 2))[:, None]).sum(0), atol=1)
-    np.testing.assert_allclose(scores[0], (w * (omega * np.clip(r, -2, 2))[:, None]).sum(0), atol=1)
-    assert scores[1, 0] == pytest.approx(inside.sum(), abs=0.01)
-    np.testing.assert_allclose(scores[2:], (w * (omega * inside)[:, None]).T @ w, atol=0.05)
+    both = exact("unit and inside of w r", records)
+    np.testing.assert_allclose(both[:-1], cut(u, 2.0).sum(0), atol=0.02)
+    inside = 1.0 - np.minimum(np.linalg.norm(u, axis=1) / 2.0, 1.0) ** 2
+    assert both[-1] == pytest.approx(inside.sum(), abs=0.01)
 
 
-def test_structured_moments_are_the_second_moments() -> None:
+@pytest.mark.parametrize(
+    ("name", "limit", "reach"), [("moments", 3.0, 2.0), ("moments, all cut", 0.01, 0.01)]
+)
+def test_moments_are_second_moments_of_blocks(name: str, limit: float, reach: float) -> None:
+    """Within a code nothing is released; the square of the residual is less the count."""
     records = table(3000)
     f, code = f_of(records)
-    numbers, y = f[:, 1:4], f[:, -1:]
-    sign = np.where(np.floor(numbers[:, :1] * 2.0**20 + 0.5) > 0, 1.0, -1.0)
-    one_hot = np.eye(LEVELS)[code]
-    whole = np.hstack(
-        [np.ones((len(f), 1)), sign, numbers[:, 1:2], one_hot, one_hot * numbers[:, 2:], y]
-    )
-    np.testing.assert_allclose(exact("structured moments", records), whole.T @ whole, atol=0.05)
-    question = ALL["structured moments"]
-    map_ = question.groups[0][1]
-    assert isinstance(map_, Moments)
-    # 1, five blocks, one of them with squares of a number and one of a code times a number, y.
-    assert map_.norm2 == 1 + 5 + 10
-    plain = np.hstack([np.ones((len(f), 1)), numbers, y])
-    np.testing.assert_allclose(exact("moments", records), plain.T @ plain, atol=0.05)
+    at = projection()
+    nu = f @ at.whitening.T / limit
+    nu /= np.maximum(np.linalg.norm(nu, axis=1), 1.0)[:, None]
+    rho = np.clip((0.5 + 3.0 * f[:, -1] - f @ at.coefficients) / reach, -1.0, 1.0)
+    g = np.column_stack([np.ones(len(f)), nu, np.eye(LEVELS)[code], rho])
+    expected = g.T @ g
+    expected[-1, -1] -= len(f)
+    expected[5:8, 5:8] = 0.0
+    np.testing.assert_allclose(exact(name, records), expected, atol=0.05)
+    map_ = ALL[name].groups[0][1]
+    # The count; nu, the code and the residual; three pairs of them; and nu nu'.
+    assert map_.norm2 == 1 + 3 + 3 + 1
+    assert ALL["moments of codes"].groups[0][1].norm2 == 1 + 2 + 1
+    within = map_.scales(1.0, 4)[5:8, 5:8]
+    assert not within.any()
+
+
+@examples(300)
+@given(st.lists(st.floats(-4, 4), min_size=5, max_size=5), st.integers(0, LEVELS - 1))
+def test_the_norm_of_a_unit_with_its_inside_is_reached_and_not_passed(
+    values: list[float], level: int
+) -> None:
+    """``t + (1 - t)^2`` is 1 at both ends: a record of no length, and one that was cut."""
+    x, z, y, *_ = values
+    one = {"x": np.array([x]), "z": np.array([z]), "y": np.array([y]), "g": np.array([level])}
+    for limit in (1e-3, 0.5, 1e3):
+        question = Question("q", alone(maps.UnitInside("wr", limit)), projection())
+        square = sum(value**2 for value in vector_of(question, one))
+        assert 0.7 < square / 4 ** (UNIT_BITS + WEIGHT_BITS) <= 1.0
+        assert sums_of(question, one)[0][-1] >= 0
 
 
 def test_counts_are_counts() -> None:
@@ -263,7 +281,7 @@ ONE_CELL = maps.OneHot(cells.Everyone())
         (((Fraction(-1, 2), ONE_CELL),), "above 0"),
         (((0.5, ONE_CELL),), "must be a Fraction"),
         (((Fraction(1, 3), ONE_CELL),), "must be a Fraction"),
-        (((Fraction(1), Moments((Block(1),))),), "norm above 1"),
+        (((Fraction(1), Moments(0, 1.0, (2,), 1.0)),), "needs? a projection"),
         ((), "needs groups"),
     ],
 )
@@ -290,20 +308,19 @@ NONE = float("nan")
         lambda: maps.Direction("w", NONE),
         lambda: maps.Interval("z", 1.0, 1.0),
         lambda: maps.Interval("z", NONE, 1.0),
-        lambda: maps.ClippedScores(1.0, 1.0, 2.0, 819, 614),
-        lambda: maps.ClippedScores(NONE, 1.0, 1.0, 819, 614),
-        lambda: maps.ClippedScores(1.0, NONE, 1.0, 819, 614),
-        lambda: maps.ClippedScores(1.0, 1.0, NONE, 819, 614),
-        lambda: maps.ClippedScores(1.0, 1.0, 1.0, 1000, 614),
+        lambda: maps.UnitInside("w", NONE),
+        lambda: maps.UnitInside("w", 0.0),
+        lambda: maps.UnitInside("f", 1.0),
         lambda: maps.OneHot(cells.NormCells("w", np.array([1.0, NONE]))),
         lambda: maps.OneHot(cells.NormCells("w", np.array([2.0, 1.0]))),
         lambda: maps.OneHot(cells.NormCells("q", np.array([1.0, 2.0]))),
         lambda: maps.OneHot(cells.NumberCells("x", np.array([1.0]))),
         lambda: maps.OneHot(cells.NumberCells("x", np.array([NONE, 1.0]))),
-        lambda: Moments((Block(1), Block(1))),
-        lambda: Moments((Block(0),)),
-        lambda: Moments((Block(),)),
-        lambda: Moments((Block(1),), Fraction(2)),
+        lambda: Moments(3, 1.0, (LEVELS,), 1.0),
+        lambda: Moments(4, 1.0, (LEVELS, 0), 1.0),
+        lambda: Moments(4, NONE, (LEVELS,), 1.0),
+        lambda: Moments(4, 1.0, (LEVELS,), 0.0),
+        lambda: Moments(4, 1.0, (LEVELS,), np.inf),
     ],
 )
 def test_maps_without_a_proof_are_refused(wrong: Any) -> None:
@@ -337,9 +354,9 @@ def test_a_projection_of_another_length_is_refused() -> None:
 
 def test_questions_of_one_pass_do_not_disturb_each_other() -> None:
     """Not even with the same maps over different projections, asked in turns."""
-    names = ("unit of w r", "outer of w", "clipped scores", "unit of w", "norm of w r")
+    names = ("unit of w r", "outer of w", "unit and inside of w", "unit of w", "norm of w r")
     several = [questions(seed)[name] for name in names for seed in (0, 1, 0)]
-    several += [ALL["bins"], ALL["deviations"], ALL["structured moments"], ALL["moments"]]
+    several += [ALL["bins"], ALL["deviations"], ALL["moments"], ALL["moments of codes"]]
     parts = [Part(complete(table(300)))]
     together = Sum(tuple(several), ROWS).run(parts)
     alone_ = [one for question in several for one in sums_of(question, table(300))]
