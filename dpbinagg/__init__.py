@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
+    from dpbinagg.errors import ArgumentError as ArgumentError
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
     from dpbinagg.errors import DomainError as DomainError
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from dpbinagg.errors import DPBinAggWarning as DPBinAggWarning
     from dpbinagg.errors import FormulaError as FormulaError
     from dpbinagg.errors import IdentificationWarning as IdentificationWarning
+    from dpbinagg.errors import MissingExtraError as MissingExtraError
+    from dpbinagg.errors import NotIdentifiedError as NotIdentifiedError
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from dpbinagg.reading import open_table as open_table
     from dpbinagg.release.release import Release as Release
     from dpbinagg.release.saving import load_release as load_release
+    from dpbinagg.report.model_columns import summary_table as summary_table
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
@@ -64,12 +68,16 @@ _EXPORTS = {
     "Ledger": "dpbinagg.accounting",
     "Partition": "dpbinagg.public.partition",
     "Release": "dpbinagg.release.release",
+    "summary_table": "dpbinagg.report.model_columns",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",
     "FormulaError": "dpbinagg.errors",
     "BudgetError": "dpbinagg.errors",
     "ReleaseError": "dpbinagg.errors",
     "DataError": "dpbinagg.errors",
+    "ArgumentError": "dpbinagg.errors",
+    "MissingExtraError": "dpbinagg.errors",
+    "NotIdentifiedError": "dpbinagg.errors",
     "NotReleasedError": "dpbinagg.errors",
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",

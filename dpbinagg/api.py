@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
+from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.names import undeclared_names
@@ -15,13 +16,19 @@ from dpbinagg.protocol.settings import (
     Settings,
     check_constants,
     check_ledger,
+    check_order,
     check_scale,
     one_of,
 )
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
-from dpbinagg.release.release import Release
+from dpbinagg.release.release import Choice, Release
+from dpbinagg.report.cov_types import resolve
+
+BEST = Choice(estimator="refined", cov_type="sandwich")
+"""What a release without a choice gives as well."""
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Budget, Ledger
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
     from dpbinagg.report.results import DPResults
 
 
+@explains_arguments
 def dp_ols(
     formula: str,
     data: Data,
@@ -93,8 +101,10 @@ def dp_ols(
     estimator : {"refined", "combined", "corrected", "naive", "paper"}
         Which estimate to show; a component that the budget switches off falls
         back to the next.
-    cov_type : {"sandwich", "model"}
-        Covariance of the estimate from bins.
+    cov_type : {"sandwich", "model", "HC1", "nonrobust"}
+        Covariance of the estimate. The refined one has HC1 plus the noise, the
+        combined one nonrobust; "sandwich" and "model" choose that of the
+        estimate from bins. Names of what an estimate does not have are refused.
     missing : {"drop", "raise"}
         What to do with records that lack a value the formula needs. "raise" tells exactly
         whether there is one, which no mu covers; the privacy statement says so.
@@ -125,7 +135,7 @@ def dp_ols(
     True
     """
     one_of("estimator", estimator, OFFERED)
-    one_of("cov_type", cov_type, COV_TYPES)
+    own = resolve(cov_type, estimator)
     release = dp_release(
         formula,
         data,
@@ -143,9 +153,13 @@ def dp_ols(
         rng=rng,
         constants=constants,
     )
-    return release.ols(estimator=estimator, cov_type=cov_type)
+    choice = Choice(estimator=estimator, cov_type=own)
+    if choice != BEST:
+        release = replace(release, choice=choice)
+    return release.ols(estimator=estimator, cov_type=own)
 
 
+@explains_arguments
 def dp_release(
     formula: str,
     data: Data,
@@ -182,6 +196,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
+    check_order(formula, data)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,

@@ -59,6 +59,18 @@ class IncompleteError(DataError):
         super().__init__(message)
 
 
+class ArgumentError(DPBinAggError, TypeError):
+    """A call has an argument that does not exist, or lacks one."""
+
+
+class MissingExtraError(DPBinAggError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+class NotIdentifiedError(DPBinAggError, ValueError):
+    """A test of something that the release does not tell."""
+
+
 class NotReleasedError(DPBinAggError, AttributeError):
     """A quantity that would need the records and was not released."""
 

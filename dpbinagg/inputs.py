@@ -40,7 +40,7 @@ PartitionChoice: TypeAlias = "Partition | PartitionKind"
 Calibration = Literal["joint", "paper"]
 EstimatorName = Literal["refined", "combined", "corrected", "naive", "paper"]
 """What a caller may ask for, the best first."""
-CovType = Literal["sandwich", "model"]
-"""Covariances of the estimate from bins."""
+CovType = Literal["sandwich", "model", "HC1", "nonrobust"]
+"""The package's own words, which concern the estimate from bins, and statsmodels' names."""
 Missing = Literal["drop", "raise"]
 SyntheticKind = Literal["calibrated", "predictive", "bounded", "binagg"]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Domain, dp_ols, load_release
+from dpbinagg import Domain, Ledger, dp_ols, load_release
 from dpbinagg.analyst.synthesis import tables as synthesis
 from dpbinagg.cli import main
 from dpbinagg.cli.parser import KINDS
@@ -281,17 +281,48 @@ def test_a_folder_that_is_not_a_release_is_refused_before_anything_is_spent(tmp_
     assert json.loads(capsys.readouterr().out)["spent"] == 0.0
 
 
-def test_a_release_that_was_paid_for_is_not_lost(tmp_path, monkeypatch, capsys):
-    from dpbinagg.release import saving as release_files
+def test_a_release_is_replaced_only_on_demand_and_refused_before_it_is_paid_for(tmp_path, capsys):
+    ledger, out = str(tmp_path / "book.db"), tmp_path / "out"
+    Ledger(ledger, mu=3)
+    arguments = ["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK, "--out", str(out)]
+    assert run(*arguments, "--ledger", ledger) == 0
+    before = (out / "release.json").read_bytes()
+    assert run(*arguments, "--ledger", ledger) == 1
+    assert "--overwrite" in capsys.readouterr().err
+    assert (out / "release.json").read_bytes() == before
+    assert Ledger(ledger).spent == 1.0
+    assert run(*arguments, "--ledger", ledger, "--overwrite", "--copies", "0") == 1
+    assert "copies must be" in capsys.readouterr().err
+    assert Ledger(ledger).spent == 1.0
+    assert run(*arguments, "--ledger", ledger, "--overwrite") == 0
+    assert (out / "release.json").read_bytes() != before
 
-    original = release_files.save_release
+
+def test_the_folder_says_what_its_publisher_says(tmp_path):
+    out = tmp_path / "out"
+    arguments = ["fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK, "--out", str(out)]
+    said = ["--title", "Wages", "--licence", "CC BY 4.0", "--unit-of-observation", "one employee"]
+    assert run(*arguments, *said, "--copies", "3", "--estimator", "corrected") == 0
+    text = (out / "README.md").read_text(encoding="utf-8")
+    assert "guide to replication: Wages\n" in text
+    assert "| Licence of this folder | CC BY 4.0 |" in text
+    assert "| Unit of observation | one employee |" in text
+    assert "| Data steward | not stated |" in text
+    assert pd.read_csv(out / "synthetic_copies.csv")["copy"].max() == 3
+    assert load_release(out).ols().estimator == "corrected"
+
+
+def test_a_release_that_was_paid_for_is_not_lost(tmp_path, monkeypatch, capsys):
+    from dpbinagg.report import publish
+
+    original = publish.save_release
 
     def full_disk(release, folder, **options):
-        if options:
-            raise release_files.ReleaseError("disk full")
-        original(release, folder)
+        if folder == tmp_path / "out":
+            raise publish.ReleaseError("disk full")
+        return original(release, folder, **options)
 
-    monkeypatch.setattr(release_files, "save_release", full_disk)
+    monkeypatch.setattr(publish, "save_release", full_disk)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     arguments = ("fit", "wage ~ educ", WAGES, "--mu", "1", "--bounds", CODEBOOK)
     assert run(*arguments, "--out", str(tmp_path / "out")) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import RELATIONS
@@ -50,6 +50,8 @@ class Privacy:
     missing : str
         The public rule for incomplete records, "drop" or "raise". Under "raise" there is a
         release only if every record is complete. That bit is exact: no finite mu covers it.
+    shown_delta : float
+        The delta at which the statement gives epsilon; a choice of presentation.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -57,6 +59,7 @@ class Privacy:
     secure: bool
     claimed_mu: float
     missing: str = "drop"
+    shown_delta: float = field(default=1e-6, compare=False)
 
     @property
     def mu(self) -> float:
@@ -92,11 +95,14 @@ class Privacy:
     def statement(self) -> str:
         """One paragraph for a methods section."""
         relation = RELATIONS[self.neighbours]
+        delta = self.shown_delta
+        shown = f"{delta:.0e}".replace("e-0", "e-")
         parts = ", ".join(f"{m.name} ({m.mu:.3g})" for m in self.components)
         text = (
             f"The released statistics satisfy {self.mu:.4g}-Gaussian differential privacy with "
-            f"respect to {relation}, which implies ({self.epsilon(1e-6):.2f}, 1e-6)-differential "
-            f"privacy. The guarantee composes the mechanisms {parts} (mu of each in brackets). "
+            f"respect to {relation}, which implies ({self.epsilon(delta):.3g}, {shown})-"
+            f"differential privacy. The guarantee composes the mechanisms {parts} (mu of each in "
+            "brackets). "
             "Coefficients, standard errors and synthetic data are computed from the released "
             "statistics alone."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from dpbinagg.inputs import CovType, EstimatorName
+from dpbinagg.inputs import EstimatorName
 
 _BINS = "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)"
 _MOMENTS = "second moments (Budget.moments)"
@@ -26,5 +26,5 @@ FALLBACK = tuple(name for name in reversed(NEEDS) if name != "paper")
 """What is shown where the one asked for was not released, the best first; "paper" is there for
 replication alone."""
 
-COV_TYPES: tuple[str, ...] = get_args(CovType)
-"""Covariances of the estimate from bins."""
+COV_TYPES = ("sandwich", "model")
+"""Covariances of the estimate from bins, the default first."""

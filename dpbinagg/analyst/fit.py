@@ -56,7 +56,6 @@ def released_moments(release: Release) -> Moments | None:
         scaling.scale,
         scaling.centre_y,
         scaling.scale_y,
-        centring=0.0,
     )
 
 

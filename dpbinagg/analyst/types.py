@@ -137,8 +137,9 @@ class Estimate:
     ``cov`` is the full covariance of ``params``, sampling and privacy; ``noise_cov``
     the part that privacy adds, where it is known.  ``scale`` is the error variance.
     ``identified`` is False when the numbers lean on a prior or a guard somewhere;
-    ``identified_terms`` says so coefficient by coefficient (None: all alike), and ``dependence``,
-    a second moment like ``cov``, what a start that was not from the data left in them.
+    ``identified_terms`` (p,) says so coefficient by coefficient (None: nobody judged), and
+    ``dependence`` (p, p), a second moment like ``cov``, is what a start that was not from the data
+    left in ``params``.
     """
 
     name: str

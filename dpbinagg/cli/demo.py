@@ -18,10 +18,10 @@ def run(options: argparse.Namespace) -> None:
     from dpbinagg.api import dp_ols
 
     if options.out:
-        check_folder(options.out)
+        check_folder(options)
     data = getattr(datasets, LOADERS[options.data])()
     results = dp_ols(data.formula, data.frame, options.mu, bounds=data.codebook, rng=options.rng)
-    folder = save(results, options.out, [], options.rng) if options.out else None
+    folder = save(results, options) if options.out else None
     if options.json:
         print_json({**results_as_plain(results), "folder": folder and str(folder)})
         return

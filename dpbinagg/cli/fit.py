@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg.cli.show import print_json, print_results, results_as_plain
-from dpbinagg.cli.writing import table_bytes
 from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, ReleaseError
 
-if TYPE_CHECKING:
-    import pandas as pd
+REPORT = "report.html"
+ABOUT = (
+    "title",
+    "unit_of_observation",
+    "description",
+    "provenance",
+    "steward",
+    "contact",
+    "licence",
+    "date",
+)
+"""What a publisher may say about a release, each by an option of this name."""
 
+if TYPE_CHECKING:
     from dpbinagg.accounting import Budget, Ledger
     from dpbinagg.public.domain import Domain
-
-REPORT = "report.html"
 
 
 def run(options: argparse.Namespace) -> None:
@@ -33,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     domain = public_domain(options.bounds, options.bound)
     budget = parse_budget(options.budget)
     if options.out:
-        check_folder(options.out)
+        check_folder(options)
     ledger = open_ledger(options.ledger)
     data = open_source(
         options.data,
@@ -61,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
             ledger=ledger,
             rng=options.rng,
         )
-    folder = save(results, options.out, options.format, options.rng) if options.out else None
+    folder = save(results, options) if options.out else None
     if options.json:
         print_json({**results_as_plain(results), "folder": folder and str(folder)})
         return
@@ -153,55 +160,46 @@ def open_ledger(path: str | None) -> Ledger | None:
     return Ledger(path)
 
 
-def check_folder(folder: str) -> None:
-    """Refuse a folder that cannot be written, before any budget is spent."""
-    from dpbinagg.release.folder import _refuse_foreign
+def check_folder(options: argparse.Namespace) -> None:
+    """Refuse a folder that cannot be written as asked, before any budget is spent."""
+    from dpbinagg.report.publish import check_request
 
-    target = Path(folder).absolute()
-    _refuse_foreign(target)
+    check_request(options.out, **_wishes(options))
+    parent = Path(options.out).absolute().parent
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=target.parent).close()
+        parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=parent).close()
     except OSError as error:
         raise ReleaseError(
-            f"--out {folder!r} cannot be written ({type(error).__name__}); choose another folder"
+            f"--out {options.out!r} cannot be written ({type(error).__name__}); choose another "
+            "folder"
         ) from None
 
 
-def save(results: Any, folder: str, formats: list[str], rng: int | None) -> Path:
+def _wishes(options: argparse.Namespace) -> dict[str, Any]:
+    """What the folder shall hold and say."""
+    said = {name: getattr(options, name) for name in ABOUT}
+    return {
+        "overwrite": options.overwrite,
+        "copies": options.copies,
+        "formats": options.format,
+        **said,
+    }
+
+
+def save(results: Any, options: argparse.Namespace) -> Path:
     """Write the folder; if that fails, write it elsewhere rather than lose a paid release."""
-    from dpbinagg.release.saving import save_release
-
-    def write(target: Path) -> Path:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table = results.synthesize(rng=_stream(rng))
-            extra = extra_files(results, table, formats, rng)
-        save_release(results.release, target, results=results, synthetic=table, extra=extra)
-        return target
-
+    folder = Path(options.out)
     try:
-        return write(Path(folder))
+        results.save(folder, rng=_stream(options.rng), **_wishes(options))
+        return folder
     except DPBinAggError as error:
         rescue = Path(tempfile.mkdtemp(prefix="dpbinagg-")) / "release"
-        results.release.save(rescue)
+        results.save(rescue, report=False)
         raise ReleaseError(
-            f"the privacy was spent, but --out {folder!r} could not be written as asked "
+            f"the privacy was spent, but --out {options.out!r} could not be written as asked "
             f"({error}); the release was saved in {str(rescue)!r} instead: copy it from there"
         ) from error
-
-
-def extra_files(
-    results: Any, table: pd.DataFrame, formats: list[str], rng: int | None
-) -> dict[str, bytes]:
-    """The report, and the synthetic table in other formats; a page cannot carry a very long one."""
-    from dpbinagg.report.page import MOST_ROWS, render
-
-    shown = table if len(table) <= MOST_ROWS else None
-    made = {REPORT: render(results, synthetic=shown, rng=_stream(rng)).encode()}
-    for name in formats:
-        made[f"synthetic.{name}"] = table_bytes(table, f".{name}")
-    return made
 
 
 def _stream(rng: int | None) -> Any:

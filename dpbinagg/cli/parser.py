@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, get_args
 
 from dpbinagg import __version__
-from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
-from dpbinagg.inputs import SyntheticKind
+from dpbinagg.analyst.estimators import OFFERED
+from dpbinagg.inputs import CovType, SyntheticKind
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -201,8 +201,8 @@ def _estimation(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cov-type",
-        choices=COV_TYPES,
-        help="covariance of the estimates from bins; sandwich by default",
+        choices=get_args(CovType),
+        help="covariance of the estimate; sandwich by default, which is HC1 where it is refined",
     )
 
 
@@ -212,6 +212,37 @@ def _output(parser: argparse.ArgumentParser, compare: bool = True) -> None:
             "--compare", action="store_true", help="show all estimators side by side as well"
         )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def _folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="release, synthetic data and report go here"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a release that the folder holds"
+    )
+    parser.add_argument(
+        "--format",
+        action="append",
+        default=[],
+        choices=("parquet", "dta"),
+        help="write the synthetic data in this format too",
+    )
+    parser.add_argument(
+        "--copies", type=int, default=1, help="so many further synthetic tables; 20 are enough"
+    )
+
+
+def _about(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what the README of the folder says (else: not stated)")
+    group.add_argument("--title", help="of the data or the study")
+    group.add_argument("--unit-of-observation", metavar="TEXT", help="what one record is")
+    group.add_argument("--description", metavar="TEXT", help="what the data are about")
+    group.add_argument("--provenance", metavar="TEXT", help="where they are from, who may apply")
+    group.add_argument("--steward", help="who is responsible for the data")
+    group.add_argument("--contact", help="whom to ask")
+    group.add_argument("--licence", help="of the files in the folder")
+    group.add_argument("--date", help="of the publication")
 
 
 def _table(parser: argparse.ArgumentParser) -> None:
@@ -264,17 +295,11 @@ def _fit(commands: Any) -> None:
     )
     _table(parser)
     group = parser.add_argument_group("results")
-    group.add_argument("--out", metavar="FOLDER", help="release, synthetic data and report go here")
-    group.add_argument(
-        "--format",
-        action="append",
-        default=[],
-        choices=("parquet", "dta"),
-        help="write the synthetic data in this format too",
-    )
+    _folder(group)  # type: ignore[arg-type]
     group.add_argument("--progress", action="store_true", help="show the steps of the release")
     _estimation(group)  # type: ignore[arg-type]
     _output(group)  # type: ignore[arg-type]
+    _about(parser)
 
 
 def _refit(commands: Any) -> None:
@@ -343,5 +368,6 @@ def _demo(commands: Any) -> None:
     parser.add_argument("--data", choices=("wages", "school"), default="wages")
     parser.add_argument("--mu", type=float, default=1.0, help="total privacy; 1 by default")
     parser.add_argument("--rng", type=int, metavar="SEED", help="the same noise every time")
-    parser.add_argument("--out", metavar="FOLDER", help="write release, synthetic data and report")
+    _folder(parser)
     _output(parser)
+    _about(parser)

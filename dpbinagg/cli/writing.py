@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbinagg.errors import DataError
+from dpbinagg.release.exports import table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,31 +34,3 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
         target.write_bytes(table_bytes(frame, target.suffix.lower()))
     except OSError as error:
         raise DataError(f"{str(target)!r} cannot be written ({type(error).__name__})") from None
-
-
-def table_bytes(frame: pd.DataFrame, ending: str) -> bytes:
-    """A public table as the content of a file."""
-    import io
-
-    if ending == ".csv":
-        return frame.to_csv(index=False, lineterminator="\n").encode()
-    plain = frame.copy()
-    plain.attrs = {}
-    buffer = io.BytesIO()
-    if ending == ".parquet":
-        try:
-            plain.to_parquet(buffer, index=False)
-        except ImportError:
-            raise DataError(
-                "Parquet files need the package pyarrow, which is not installed; install it, or "
-                "write CSV"
-            ) from None
-        return buffer.getvalue()
-    for name in plain.columns:
-        if plain[name].dtype == bool:
-            plain[name] = plain[name].astype("int8")
-    with warnings.catch_warnings():
-        # Names that Stata does not allow are changed to ones that it does.
-        warnings.simplefilter("ignore")
-        plain.to_stata(buffer, write_index=False, version=118)
-    return buffer.getvalue()

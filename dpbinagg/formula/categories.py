@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
+from difflib import get_close_matches
 
 import patsy
 
@@ -84,9 +85,11 @@ def variable_factor(
     else:
         if levels is None:
             if variable is None or not (variable.integer and variable.bounded):
+                near = get_close_matches(name, [n for n in domain if n != name], n=1, cutoff=0.75)
+                hint = f" (did you mean {near[0]!r}?)" if near and name not in domain else ""
                 raise FormulaError(
-                    f"the levels of {name!r} are not declared and must not be learnt from the "
-                    f'data; write C({name}, levels=["a", "b"]), or declare them in bounds as '
+                    f"the levels of {name!r} are not declared{hint} and must not be learnt from "
+                    f'the data; write C({name}, levels=["a", "b"]), or declare them in bounds as '
                     f'{{"{name}": ["a", "b"]}} or, for whole numbers, range(...)'
                 )
             span = int(variable.upper - variable.lower) + 1

@@ -9,6 +9,7 @@ import patsy
 from patsy.parse_formula import parse_formula
 
 from dpbinagg.errors import FormulaError
+from dpbinagg.formula.foreign import refuse_foreign
 
 MAX_FORMULA = 50_000
 MAX_TERMS = 5000
@@ -24,16 +25,22 @@ def describe(formula: str) -> tuple[str, list[Any]]:
         raise FormulaError(f"formula must have at most {MAX_FORMULA} characters; shorten it")
     if "\0" in formula:
         raise FormulaError("formula must not contain a null character; remove it")
+    refuse_foreign(formula)
     try:
         tree = parse_formula(formula)
+        _refuse_powers(tree)
         if _most_terms(tree) > MAX_TERMS:
             raise FormulaError(
                 f"formula must have at most {MAX_TERMS} terms; use fewer interactions"
             )
         description = patsy.ModelDesc.from_formula(tree)
     except patsy.PatsyError as error:
+        if "~ can only be used once" in str(error):
+            instead = "instrumental variables do not exist here, write y ~ x1 + x2"
+        else:
+            instead = "arithmetic goes in I(...), as in I(2 * x) or I(x ** 0.5)"
         raise FormulaError(
-            f"formula cannot be read: {error}; see the patsy documentation for the syntax"
+            f"formula cannot be read: {error}; {instead}; patsy's documentation has the syntax"
         ) from None
     # Characters that patsy does not expect run into its own assertions.
     except (RecursionError, MemoryError, ValueError, SyntaxError, AssertionError, LookupError):
@@ -60,6 +67,18 @@ def _most_terms(tree: Any) -> int:
     if tree.type == "*":
         return counts[0] + counts[1] + counts[0] * counts[1]
     return sum(counts)
+
+
+def _refuse_powers(tree: Any) -> None:
+    """Refuse ``x ** 2`` outside I(): to patsy, as to R, it is x without a square."""
+    if tree.type == "**" and tree.args[0].type == "PYTHON_EXPR":
+        code = tree.args[0].token.extra
+        raise FormulaError(
+            f"formula has {code} ** {tree.args[1].token.extra}, which by the rules of formulas is "
+            f"{code} itself; for the power write I({code} ** {tree.args[1].token.extra})"
+        )
+    for argument in tree.args:
+        _refuse_powers(argument)
 
 
 def _response_code(terms: list[Any]) -> str:

@@ -18,7 +18,7 @@ from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLe
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
-from dpbinagg.formula.terms import Bounds, Subterm, Values
+from dpbinagg.formula.terms import Bounds, Values
 from dpbinagg.public.boxes import Boxes, Records
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
@@ -88,11 +88,6 @@ class Design:
         return self._structure.response.variables
 
     @property
-    def subterms(self) -> tuple[Subterm, ...]:
-        """The columns as products of factors, in the order of the columns."""
-        return self._structure.subterms
-
-    @property
     def response_expression(self) -> Expression:
         """What the response computes from raw variables."""
         return self._structure.response.expression
@@ -114,6 +109,11 @@ class Design:
             if not subterm.factors:
                 return subterm.start
         return None
+
+    @property
+    def subterms(self) -> tuple[Subterm, ...]:
+        """Blocks of consecutive columns, each a product of factors."""
+        return self._structure.subterms
 
     @property
     def design_info(self) -> Any:

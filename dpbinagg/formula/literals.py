@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import cast
 
 from dpbinagg.errors import FormulaError
+from dpbinagg.formula.foreign import reference_sentence
 
 
 def call_arguments(call: ast.Call, names: Sequence[str], required: int = 1) -> dict[str, ast.expr]:
@@ -21,6 +22,9 @@ def call_arguments(call: ast.Call, names: Sequence[str], required: int = 1) -> d
         raise FormulaError(f"{text}: '*' is not allowed; write out the arguments of {signature}")
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg not in names or keyword.arg in found:
+            instead = reference_sentence(call)
+            if instead is not None:
+                raise FormulaError(f"{text} has no argument {keyword.arg!r}; {instead}")
             raise FormulaError(f"{text} has no further argument {keyword.arg!r}; write {signature}")
         found[keyword.arg] = keyword.value
     for name in names[:required]:

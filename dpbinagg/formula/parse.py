@@ -26,6 +26,7 @@ from dpbinagg.formula.expression import (
     is_boolean,
     variables,
 )
+from dpbinagg.formula.foreign import equivalent, not_python
 from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
 from dpbinagg.formula.literals import call_arguments, is_none, label, number
 from dpbinagg.public.domain import Categorical, Domain
@@ -70,7 +71,8 @@ def syntax(code: str) -> ast.expr:
     try:
         return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise FormulaError("is not a Python expression; check brackets and operators") from None
+        why = not_python(code) or "is not a Python expression; check brackets and operators"
+        raise FormulaError(why) from None
 
 
 def is_call(node: ast.AST, *names: str) -> bool:
@@ -320,6 +322,9 @@ def _refuse(node: ast.expr) -> NoReturn:
     function = node.func if isinstance(node, ast.Call) else node
     name = function.attr if isinstance(function, ast.Attribute) else None
     name = function.id if isinstance(function, ast.Name) else name
+    instead = equivalent(node)
+    if instead is not None:
+        raise FormulaError(f"{text} is not allowed in a formula; {instead}")
     if name in LEARNING or name in REMEDIES:
         raise FormulaError(f"{text} learns from the data; {remedy(name or '')}")
     if name == "C" or name in SPLINES:

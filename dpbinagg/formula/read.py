@@ -9,6 +9,7 @@ from dpbinagg.errors import FormulaError
 from dpbinagg.formula.categories import contrast, declared_levels, variable_factor
 from dpbinagg.formula.expression import is_boolean
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, Truth
+from dpbinagg.formula.foreign import bar, both, equivalent
 from dpbinagg.formula.literals import call_arguments, is_none, label, number, numbers
 from dpbinagg.formula.parse import SPLINES, Parser, is_call, syntax, variable_name
 from dpbinagg.formula.splines import Basis
@@ -46,10 +47,24 @@ class Reader(Parser):
         if name is not None and self._is_categorical(name):
             self._refuse_only_levels(name)
             return variable_factor(code, name, self.domain)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd):
+            self._refuse_marks(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            raise FormulaError(f"is text; {equivalent(node)}")
         expression = self.expression(node)
         if is_boolean(expression):
             return CategoricalFactor(code, Truth(expression), (False, True))
         return NumericFactor(code, expression)
+
+    def _refuse_marks(self, node: ast.BinOp) -> None:
+        """Refuse | and & between what is no truth value: they mean something else in R."""
+        for side in (node.left, node.right):
+            name = variable_name(side)
+            if isinstance(side, ast.Constant) or (name is not None and not self._is_truth(name)):
+                raise FormulaError((bar if isinstance(node.op, ast.BitOr) else both)(node))
+
+    def _is_truth(self, name: str) -> bool:
+        return self._is_categorical(name) and is_boolean(self._name(name))
 
     def _category(self, code: str, call: ast.Call) -> CategoricalFactor:
         arguments = call_arguments(call, ("data", "contrast", "levels"))

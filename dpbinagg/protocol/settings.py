@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
@@ -11,7 +12,13 @@ from dpbinagg.accounting._numbers import as_positive
 from dpbinagg.accounting.budget import Budget, Neighbours
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
-from dpbinagg.errors import BudgetError, DomainError, DPBinAggError, FormulaError
+from dpbinagg.errors import (
+    ArgumentError,
+    BudgetError,
+    DomainError,
+    DPBinAggError,
+    FormulaError,
+)
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.public.boxes import Boxes
@@ -22,6 +29,17 @@ PARTITIONS = get_args(PartitionKind)
 CALIBRATIONS = get_args(Calibration)
 MISSING = get_args(Missing)
 NEIGHBOURS = get_args(Neighbours)
+SYNONYMS = {
+    **dict.fromkeys(("substitute", "substitution", "bounded", "change-one", "swap"), "replace"),
+    **dict.fromkeys(("unbounded", "add_remove", "add/remove", "addremove", "remove"), "add-remove"),
+    **dict.fromkeys(("omit", "na.omit", "exclude", "ignore", "listwise"), "drop"),
+    **dict.fromkeys(("fail", "na.fail", "error"), "raise"),
+    **dict.fromkeys(("kd", "kdtree", "tree", "quadtree"), "privtree"),
+    **dict.fromkeys(("uniform", "regular", "equal"), "grid"),
+    **dict.fromkeys(("published", "original", "binagg"), "paper"),
+    **dict.fromkeys(("best", "default", "auto"), "refined"),
+}
+"""Words of other packages and papers, and what they are called here."""
 LARGEST = 1e150
 """Bounds beyond this, or closer to each other than its inverse, leave no room for arithmetic."""
 
@@ -31,8 +49,26 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         got = repr(value) if isinstance(value, str) else type(value).__name__
         words = ", ".join(repr(word) for word in allowed)
-        raise DPBinAggError(f"{name} must be one of {words}, got {got}")
+        raise DPBinAggError(f"{name} must be one of {words}, got {got}{_meant(value, allowed)}")
     return value
+
+
+def _meant(value: object, allowed: tuple[str, ...]) -> str:
+    """The word that somebody who passed `value` may have meant."""
+    word = str(value).lower() if isinstance(value, str) else ""
+    if SYNONYMS.get(word) in allowed:
+        return f"; {value!r} is called {SYNONYMS[word]!r} here"
+    near = get_close_matches(word, allowed, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check_order(formula: object, data: object) -> None:
+    """Say so where formula and table were passed the other way round."""
+    if not isinstance(formula, str) and isinstance(data, str) and "~" in data:
+        raise ArgumentError(
+            "formula must be a text and data a table, but they were passed the other way round; "
+            "write dp_ols(formula, data, mu=1)"
+        )
 
 
 def total_mu(mu: object, epsilon: object, delta: object) -> float:

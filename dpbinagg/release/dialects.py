@@ -12,6 +12,7 @@ from dpbinagg.formula import Design
 from dpbinagg.formula.expression import Call, evaluate
 from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, VariableLevels
 from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.release.names import r_variables, stata_variables
 
 _INFIX = {
     "add": "({} + {})",
@@ -80,10 +81,22 @@ class Untranslatable(Exception):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a language writes expressions of raw variables."""
+    """How a language writes expressions of raw variables.
 
-    domain: Domain
+    Attributes
+    ----------
+    operations : mapping
+        Pattern of each operation.
+    variables : mapping
+        Name in the language for every variable of the table.
+    words : frozenset
+        Variables whose cells the script reads as text.
+    stata : bool
+    """
+
     operations: Mapping[str, str]
+    variables: Mapping[str, str]
+    words: frozenset[str]
     stata: bool = False
 
     def constant(self, value: float) -> str:
@@ -93,15 +106,12 @@ class Dialect:
 
     def variable(self, name: str) -> str:
         """A variable by its name."""
-        if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,31}", name):
-            return name
-        if self.stata or "`" in name or "\\" in name:
-            raise Untranslatable(name)
-        return f"`{name}`"
+        return self.variables[name]
 
     def level(self, name: str, label: Hashable) -> str:
         """Whether a category has a level."""
-        return f"({self.variable(name)} == {self.label(label)})"
+        written = self.quoted(str(label)) if name in self.words else self.label(label)
+        return f"({self.variable(name)} == {written})"
 
     def label(self, label: Hashable) -> str:
         """A level as the table holds it."""
@@ -109,10 +119,15 @@ class Dialect:
             return ('"TRUE"' if label else '"FALSE"') if self.stata else str(label).upper()
         if isinstance(label, int | float):
             return self.constant(label)
-        text = str(label)
+        return self.quoted(str(label))
+
+    def quoted(self, text: str) -> str:
+        """A text; R's is kept in ASCII, since a script is read in any locale."""
         if re.search(r'["\\`$\n\r]', text):
             raise Untranslatable(text)
-        return f'"{text}"'
+        if self.stata or text.isascii():
+            return f'"{text}"'
+        return '"' + "".join(c if c.isascii() else f"\\U{ord(c):08x}" for c in text) + '"'
 
     def apply(self, call: Call, arguments: Sequence[str]) -> str:
         """An operation."""
@@ -175,14 +190,15 @@ def strip(text: str) -> str:
     return text
 
 
-def r_dialect(domain: Domain) -> Dialect:
-    """R, on a data frame read with ``check.names = FALSE``."""
-    return Dialect(domain, R_OPERATIONS)
+def r_dialect(domain: Domain, columns: Sequence[str]) -> Dialect:
+    """R, on a data frame whose columns are called by `r_variables`."""
+    return Dialect(R_OPERATIONS, r_variables(columns), frozenset(word_columns(columns, domain)))
 
 
-def stata_dialect(domain: Domain) -> Dialect:
-    """Stata, on a table read with ``import delimited, case(preserve)``."""
-    return Dialect(domain, STATA_OPERATIONS, stata=True)
+def stata_dialect(domain: Domain, columns: Sequence[str]) -> Dialect:
+    """Stata, on a table whose columns are called by `stata_variables`."""
+    words = frozenset(word_columns(columns, domain))
+    return Dialect(STATA_OPERATIONS, stata_variables(columns), words, stata=True)
 
 
 def word_columns(columns: Sequence[str], domain: Domain) -> list[str]:

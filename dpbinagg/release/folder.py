@@ -22,12 +22,14 @@ EXCHANGE = 2
 """RENAME_EXCHANGE of Linux' renameat2: two names swap in one step."""
 
 
-def write_folder(folder: str | Path, files: Mapping[str, bytes], package: str) -> None:
+def write_folder(
+    folder: str | Path, files: Mapping[str, bytes], package: str, overwrite: bool = False
+) -> None:
     """Write `files` and their manifest as a folder, all or nothing.
 
     Everything is written to a new folder beside `folder` and reaches the disk before
-    one rename puts it in place. A release that was there is replaced; any other folder
-    is left alone.
+    one rename puts it in place. A release that was there is replaced only if `overwrite`
+    says so; any other folder is left alone.
 
     Parameters
     ----------
@@ -35,9 +37,9 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], package: str) -
     files : mapping of file names to contents
     package : str
         Version of the package.
+    overwrite : bool
     """
-    target = Path(folder).absolute()
-    _refuse_foreign(target)
+    target = check_target(folder, overwrite)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
@@ -50,7 +52,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], package: str) -
         umask = os.umask(0)
         os.umask(umask)
         fresh.chmod(0o777 & ~umask)
-        _put_in_place(fresh, target)
+        _put_in_place(fresh, target, overwrite)
         _sync(target.parent)
     except OSError as error:
         raise ReleaseError(_cannot("written", target, error)) from None
@@ -162,17 +164,22 @@ def _cannot(verb: str, path: Path, error: OSError) -> str:
     return f"{str(path)!r} cannot be {verb}: {reason}"
 
 
-def _refuse_foreign(target: Path) -> None:
-    """Refuse to replace what is not a release, or holds files that are not of it."""
+def check_target(folder: str | Path, overwrite: bool) -> Path:
+    """The folder to write, absolute; refuse to replace what must stay.
+
+    That is anything that is not a release, a release with files that are not of it, and any
+    release unless `overwrite` says so.
+    """
+    target = Path(folder).absolute()
     if not target.exists() and not target.is_symlink():
-        return
+        return target
     if target.is_symlink() or not target.is_dir():
         raise ReleaseError(
             f"{str(target)!r} exists and is not a folder; choose another name for the release"
         )
     held = {path.name for path in target.iterdir()}
     if not held:
-        return
+        return target
     try:
         content = json.loads((target / MANIFEST).read_bytes())
         ours = content["format"] == FORMAT
@@ -189,6 +196,12 @@ def _refuse_foreign(target: Path) -> None:
             f"{str(target)!r} holds {sorted(held - known)[0]!r}, which is not part of the release "
             "there, so the folder is not replaced; move that file or choose another folder"
         )
+    if not overwrite:
+        raise ReleaseError(
+            f"{str(target)!r} holds a release, which is not replaced unless you say so; pass "
+            "overwrite=True (--overwrite on the command line), or choose another folder"
+        )
+    return target
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -208,8 +221,11 @@ def _sync(folder: Path) -> None:
             os.close(handle)
 
 
-def _put_in_place(fresh: Path, target: Path) -> None:
+def _put_in_place(fresh: Path, target: Path, overwrite: bool) -> None:
     """Rename `fresh` to `target`; what was there ends up under the name of `fresh` or is gone."""
+    if not overwrite and target.exists():
+        # Fails on a folder that came meanwhile and is not empty.
+        target.rmdir()
     if not target.exists():
         fresh.rename(target)
     elif not _exchange(fresh, target):

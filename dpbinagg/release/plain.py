@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 from dpbinagg.public.partition import Partition
-from dpbinagg.release.release import Release
+from dpbinagg.release.release import Choice, Release
 from dpbinagg.release.transcript import Transcript
 
 ARRAY = "array"
@@ -36,6 +37,7 @@ def release_to_plain(release: Release) -> dict[str, Any]:
         "allocation": release.allocation.as_dict(),
         "calibration": release.calibration,
         "privacy": privacy_to_plain(release.privacy),
+        "choice": asdict(release.choice),
     }
 
 
@@ -58,6 +60,7 @@ def release_from_plain(plain: Mapping[str, Any]) -> Release:
         str(plain["calibration"]),
         privacy_from_plain(plain["privacy"]),
         Transcript(),
+        Choice(**plain["choice"]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
@@ -27,6 +29,23 @@ if TYPE_CHECKING:
     from dpbinagg.report.results import DPResults
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The estimate that stands for a release; None is the release's own, or the best.
+
+    Attributes
+    ----------
+    formula : str, optional
+        The released model or a smaller one.
+    estimator, cov_type : str, optional
+        As in `dp_ols`.
+    """
+
+    formula: str | None = None
+    estimator: str | None = None
+    cov_type: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +79,9 @@ class Release:
         computed from what was released before, not from records.
     noise_scales : mapping
         Standard deviations of the noise, same keys and shapes; a request has no noise of its own.
+    choice : Choice
+        What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
+        asked for, or that was saved.
 
     Examples
     --------
@@ -82,6 +104,7 @@ class Release:
     calibration: str
     privacy: Privacy
     transcript: Transcript = field(repr=False)
+    choice: Choice = Choice()
 
     @cached_property
     def _views(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -152,12 +175,12 @@ class Release:
         Parameters
         ----------
         formula : str, optional
-            A formula whose columns are combinations of released ones; the
-            release's own by default.
+            A formula whose columns are combinations of released ones; that of
+            `choice` by default.
         estimator : str, optional
-            As in `dp_ols`, or "moments"; the best that the release allows by default.
-        cov_type : {"sandwich", "model"}, optional
-            As in `dp_ols`.
+            As in `dp_ols`, or "moments"; that of `choice`, or the best that the release allows.
+        cov_type : {"sandwich", "model", "HC1", "nonrobust"}, optional
+            As in `dp_ols`; that of `choice` by default.
 
         Returns
         -------
@@ -166,7 +189,13 @@ class Release:
         """
         from dpbinagg.report.results import fit_release
 
-        return fit_release(self, formula, estimator, cov_type)
+        chosen = self.choice
+        return fit_release(
+            self,
+            chosen.formula if formula is None else formula,
+            chosen.estimator if estimator is None else estimator,
+            chosen.cov_type if cov_type is None else cov_type,
+        )
 
     def synthesize(
         self,
@@ -184,17 +213,36 @@ class Release:
         """
         return self.ols().synthesize(size, copies, kind, bin_id, rng)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the release to a folder that another language can read.
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Write the release and the estimate of `choice` to a folder; see `DPResults.save`.
 
         Parameters
         ----------
         folder : path
-            Made if it does not exist; a release that is there is replaced.
-        """
-        from dpbinagg.release.saving import save_release
+            Made if it does not exist.
+        overwrite : bool
+            Whether a release that is there is replaced.
+        **options
+            As in `DPResults.save`.
 
-        save_release(self, folder)
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        from dpbinagg.release.saving import check_target, save_release
+
+        check_target(folder, overwrite)
+        try:
+            with warnings.catch_warnings():
+                # The folder's README says so.
+                warnings.simplefilter("ignore", IdentificationWarning)
+                results = self.ols()
+        except ReleaseError:
+            # Nothing can be estimated: the statistics alone are saved.
+            return save_release(self, folder, overwrite=overwrite)
+        saved: Path = results.save(folder, overwrite=overwrite, **options)
+        return saved
 
     def __repr__(self) -> str:
         return (

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from dpbinagg.errors import DPBinAggError, IdentificationWarning, ReleaseError
+from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.errors import DPBinAggError, ReleaseError
 from dpbinagg.public.partition import Partition
-from dpbinagg.release.folder import FORMAT, SCHEMA, read_folder, write_folder
+from dpbinagg.release.folder import FORMAT, SCHEMA, check_target, read_folder, write_folder
 from dpbinagg.release.plain import (
     release_from_plain,
     release_to_plain,
@@ -20,16 +19,13 @@ from dpbinagg.release.plain import (
     tree_from_plain,
     tree_to_plain,
 )
+from dpbinagg.release.readme import readme_of_statistics
 from dpbinagg.release.release import Release
-from dpbinagg.release.replication import readme, replication_files
 from dpbinagg.release.tables import MOMENTS, bins_to_csv, moments_to_csv
 from dpbinagg.release.transcript import Entry, Transcript
 from dpbinagg.release.validity import check_release
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["load_release", "save_release"]
+__all__ = ["check_target", "load_release", "privacy_file", "save_release", "statistics_files"]
 
 TRANSCRIPT = "transcript.json"
 DAMAGE = (
@@ -50,32 +46,28 @@ def save_release(
     release: Release,
     folder: str | Path,
     *,
-    results: Any = None,
-    synthetic: pd.DataFrame | None = None,
-    extra: Mapping[str, bytes] | None = None,
-    rng: Any = None,
-) -> None:
+    overwrite: bool = False,
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
     """Write a release as a folder of JSON and CSV files, all or nothing.
 
-    The folder holds the release, a codebook, the privacy statement, the coefficients,
-    calibrated synthetic records, and scripts for R, Stata and Python that
-    reproduce the coefficients from them; its README says what is what.
+    `DPResults.save` and `Release.save` are the doors to it: they add the estimate and what a
+    replicator needs.
 
     Parameters
     ----------
     release : Release
     folder : path
-        Made if it does not exist. A release that is there is replaced in one step; any
-        other folder is left alone.
-    results : results object, optional
-        The regression to write coefficients and synthetic records for; the
-        best estimate of the release's own model by default.
-    synthetic : DataFrame, optional
-        Calibrated synthetic records of `results`; drawn here by default.
-    extra : mapping of file names to contents, optional
-        Further files of the folder, such as a report.
-    rng : None, seed or Generator
-        For the synthetic records.
+        Made if it does not exist.
+    overwrite : bool
+        Whether a release that is there is replaced, in one step; any other folder is left alone.
+    files : mapping of file names to contents, optional
+        All files but the manifest; `statistics_files` and a README by default.
+
+    Returns
+    -------
+    Path
+        The folder.
 
     Raises
     ------
@@ -86,23 +78,17 @@ def save_release(
 
     if not isinstance(release, Release):
         raise ReleaseError(f"release must be a Release, got {type(release).__name__}")
-    files = {**_statistics_files(release), "privacy.txt": _privacy(release)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentificationWarning)
-        if results is None:
-            results = _best_fit(release)
-        if results is not None:
-            table = results.synthesize(rng=rng) if synthetic is None else synthetic
-            files |= replication_files(release, results, table)
-    files |= dict(extra or {})
-    files["README.md"] = readme(
-        release, results, [*files, "README.md", "manifest.json"], __version__
-    )
-    write_folder(folder, files, __version__)
+    if files is None:
+        made = {**statistics_files(release), "privacy.txt": privacy_file(release.privacy)}
+        files = {**made, "README.md": readme_of_statistics(release, [*made, "README.md"])}
+    write_folder(folder, files, __version__, overwrite)
+    return Path(folder)
 
 
 def load_release(folder: str | Path) -> Release:
-    """Read a release that `Release.save` wrote, equal to the last bit.
+    """Read a release that `DPResults.save` or `Release.save` wrote, equal to the last bit.
+
+    `ols()` on it gives the estimate that was saved.
 
     Parameters
     ----------
@@ -126,8 +112,7 @@ def load_release(folder: str | Path) -> Release:
     >>> school = load_school()
     >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     release.save(f"{folder}/release")
-    ...     again = load_release(f"{folder}/release")
+    ...     again = load_release(release.save(f"{folder}/release"))
     >>> bool((again.ols().params == release.ols().params).all())
     True
     """
@@ -148,15 +133,7 @@ def load_release(folder: str | Path) -> Release:
         ) from None
 
 
-def _best_fit(release: Release) -> Any:
-    """The best estimate, None for a release without statistics to fit."""
-    try:
-        return release.ols()
-    except ReleaseError:
-        return None
-
-
-def _statistics_files(release: Release) -> dict[str, bytes]:
+def statistics_files(release: Release) -> dict[str, bytes]:
     """Public facts and the transcript, and tables of it that are easy to read elsewhere."""
     plain = {"format": FORMAT, "schema": SCHEMA, **release_to_plain(release)}
     files = {
@@ -174,5 +151,6 @@ def _transcript(content: bytes, partition: Partition) -> Transcript:
     return Transcript([Entry.from_plain(entry, partition) for entry in entries])
 
 
-def _privacy(release: Release) -> bytes:
-    return f"{release.privacy.statement}\n\n{release.privacy}\n".encode()
+def privacy_file(privacy: Privacy) -> bytes:
+    """The guarantee, in words and by mechanism."""
+    return f"{privacy.statement}\n\n{privacy}\n".encode()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import null_space
-from statsmodels.base.model import LikelihoodModelResults
-from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.accounting.privacy import Privacy
@@ -20,13 +19,12 @@ from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.errors import DataError, FormulaError, NotReleasedError
-from dpbinagg.formula import Design, linear_map
-from dpbinagg.public.domain import Categorical
+from dpbinagg.formula import Design
 from dpbinagg.release.release import Release
-from dpbinagg.report import tidy
-from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
+from dpbinagg.report import cov_types, identification, tidy
+from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
+from dpbinagg.report.references import references
 from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
 
 MANY = 1e12
@@ -36,7 +34,7 @@ MOST_ROWS = 1000
 """Rows of the synthetic table that stands in for the data in statsmodels' model."""
 
 
-class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
+class ReleaseResults(Inference):
     """Results of a differentially private linear regression.
 
     A statsmodels results object: tests, intervals and predictions are
@@ -74,9 +72,10 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
             model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))
         scale = _source_of_scale(estimate, self._family).scale
         unit = scale if scale > 0.0 else 1.0
-        super().__init__(model, np.array(estimate.params), np.asarray(estimate.cov) / unit, scale)
-        self.cov_params_default = np.array(estimate.cov)
-        self.cov_type = estimate.cov_type
+        told = identification.masked(estimate)
+        super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
+        self.cov_params_default = np.array(told.cov)
+        self.cov_type = cov_types.shown(estimate.cov_type)
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)
@@ -112,17 +111,33 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
     @property
     def privacy(self) -> Privacy:
         """What the release promises; `privacy.statement` is a paragraph for a methods section."""
-        return self.release.privacy
+        return replace(self.release.privacy, shown_delta=self.delta)
 
     @property
-    def identified(self) -> bool:
-        """Whether the release determines the model without leaning on a guard or prior."""
-        return self.estimate.identified
+    def identified(self) -> pd.Series[bool]:
+        """Whether the release tells each coefficient, by term.
+
+        What is not identified is NaN in `params`, `bse` and all that follows from them, tests
+        of it are refused, and a note says why. Predictions and synthetic records still use the
+        numbers behind it.
+        """
+        names = pd.Index(self.design.column_names)
+        return pd.Series(identification.identified(self.estimate), index=names, name="identified")
+
+    @property
+    def determined(self) -> bool:
+        """Whether every coefficient is identified, none leaning on a guard or prior."""
+        return self.estimate.identified and bool(self.identified.all())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on this estimate, in plain words."""
         return (*self._extra_notes, *self.estimate.notes)
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """The reference category of each factor, by its name in plain words."""
+        return references(self.design)
 
     @property
     def delta(self) -> float:
@@ -148,6 +163,8 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
             restriction = null_space(weights[0][None, :]).T
         else:
             restriction = np.eye(p)
+        if not identification.jointly_identified(self.estimate, restriction):
+            return None
         cov = self.cov_params(r_matrix=restriction)
         if not np.isfinite(cov).all() or not np.any(cov):
             return None
@@ -260,75 +277,6 @@ class ReleaseResults(LikelihoodModelResults):  # type: ignore[misc]
         """Rows that statsmodels' `summary_col` adds under the coefficients."""
         return tidy.MODEL_INFOS
 
-    # Tests and predictions.
-
-    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
-        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
-        require_alpha(alpha)
-        return super().conf_int(alpha, **options)
-
-    def compare_f_test(self, restricted: Any) -> tuple[float, float, float]:
-        """F test of this model against a smaller one.
-
-        With ``Z_r = Z L`` the columns of the smaller model, it tests that the
-        coefficients lie in the span of L, by a Wald test with this model's
-        covariance.
-
-        Parameters
-        ----------
-        restricted : results or str
-            The smaller model, or its formula.
-
-        Returns
-        -------
-        f_value, p_value, df_diff : float
-        """
-        small = (
-            smaller(self.design, restricted) if isinstance(restricted, str) else restricted.design
-        )
-        require_same_response(self.design, small)
-        restriction = null_space(linear_map(self.design, small).T).T
-        if len(restriction) == 0:
-            raise FormulaError(
-                "restricted must have fewer columns than this model; the two are the same model"
-            )
-        test = self.wald_test(restriction, use_f=True, scalar=True)
-        return float(test.statistic), float(test.pvalue), float(len(restriction))
-
-    def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:
-        """Predicted mean of the response for new data; see statsmodels."""
-        _require_new_data(exog, "predict")
-        return super().predict(exog, transform, *args, **kwargs)
-
-    def get_prediction(
-        self, exog: Any = None, transform: bool = True, row_labels: Any = None, **_: Any
-    ) -> PredictionResults:
-        """Predictions for new data with intervals.
-
-        The variance of the mean is ``z' V z``, V the covariance of the
-        coefficients with the privacy noise; that of a new observation adds
-        the error variance. `summary_frame(alpha)` has both intervals.
-        """
-        _require_new_data(exog, "get_prediction")
-        columns, index = self._transform_predict_exog(exog, transform=transform)
-        variance = np.einsum("ij,jk,ik->i", columns, self.cov_params(), columns)
-        return PredictionResults(
-            self.model.predict(self.params, columns),
-            variance,
-            self.scale,
-            df=self.df_resid,
-            dist="t" if self.use_t else "norm",
-            row_labels=index if row_labels is None else row_labels,
-        )
-
-    def _transform_predict_exog(self, exog: Any, transform: bool = True) -> Any:
-        if transform and isinstance(exog, pd.DataFrame | Mapping):
-            _require_known(exog, self.design)
-        return super()._transform_predict_exog(exog, transform=transform)
-
-    def remove_data(self) -> None:
-        """Do nothing: there are no records here to remove."""
-
 
 def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.DataFrame:
     """A few synthetic records, the same each time."""
@@ -344,28 +292,3 @@ def _best(family: Mapping[str, Estimate]) -> Estimate | None:
 def _source_of_scale(estimate: Estimate, family: Mapping[str, Estimate]) -> Estimate:
     """The estimate that tells the error variance: bins tell little of it."""
     return (_best(family) or estimate) if estimate.name == "corrected" else estimate
-
-
-def _require_known(new: Any, design: Design) -> None:
-    """Refuse new data that lack a variable or hold an undeclared level; missing ones may be."""
-    for name in design.variables:
-        if name not in new:
-            raise DataError(
-                f"the new data lack the variable {name!r}, which the formula uses; add the column"
-            )
-        variable = design.domain[name]
-        if isinstance(variable, Categorical):
-            values = pd.Series(np.atleast_1d(np.asarray(new[name], dtype=object)))
-            if not values[values.notna()].isin(variable.levels).all():
-                raise DataError(
-                    f"the new data hold a level of {name!r} that is not declared; the levels are "
-                    f"{', '.join(map(repr, variable.levels))}"
-                )
-
-
-def _require_new_data(exog: Any, method: str) -> None:
-    if exog is None:
-        raise NotReleasedError(
-            f"{method}() without new data would show the fitted values of the records, which are "
-            f"not released; pass a table, {method}(new_data)"
-        )

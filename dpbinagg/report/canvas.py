@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpbinagg.report import palette, pictures
+from dpbinagg.report.extras import require
 
 MOST_LETTERS = 30
 """Letters of all levels together that fit under a small picture."""
@@ -78,14 +79,7 @@ def plain(text: str) -> str:
 
 def pyplot() -> Any:
     """matplotlib, or what to do where it is missing."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError(
-            'plots need matplotlib, which is not installed; run: pip install "dpbinagg[plot]". '
-            "report(path) draws its pictures without it."
-        ) from None
-    return plt
+    return require("matplotlib.pyplot", "plot", "plots", "report(path) draws its own pictures")
 
 
 def new_axes(size: tuple[float, float]) -> Any:

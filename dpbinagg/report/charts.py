@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpbinagg.report.identification import CELL
 from dpbinagg.report.margins import Counts, Margin
 from dpbinagg.report.markup import Markup, el, join, number
 from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
@@ -80,6 +81,8 @@ def coefficient_chart(shown: Coefficients) -> Markup:
 
 def _spoken(series: Series, place: int) -> str:
     values = (series.estimate[place], series.low[place], series.high[place])
+    if math.isnan(values[0]):
+        return f"{series.name} {CELL}"
     middle, low, high = (significant(float(value), 3) for value in values)
     return f"{series.name} {middle} ({low} to {high})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,9 @@ from scipy import stats
 
 from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.report import tables
+from dpbinagg.report import cov_types, tables
 from dpbinagg.report.fitting import require_alpha
+from dpbinagg.report.identification import CELL, identified, masked
 
 TITLE = "Estimators from the same release"
 
@@ -22,6 +24,11 @@ UNCORRECTED = {
     "paper": "the published one (paper) hardly corrects for it",
 }
 """Estimators whose standard errors are not honest, and what to say of them."""
+
+
+def _noise(estimator: str) -> str:
+    """Whether standard errors include the privacy noise."""
+    return {"naive": "ignored", "paper": "hardly"}.get(estimator, "included")
 
 
 def interval(estimate: Estimate, alpha: float) -> Array:
@@ -61,12 +68,16 @@ class Comparison:
         """Names of the estimators, from the simplest on."""
         return [name for name in NEEDS if name in self.estimates]
 
+    def shown(self, name: str) -> Estimate:
+        """The estimate by this estimator, NaN where it is not identified."""
+        return masked(self.estimates[name])
+
     @cached_property
     def bias_removed(self) -> Array | None:
         """Corrected minus naive estimate, (p,); None where the release lacks one of them."""
         if not {"naive", "corrected"} <= set(self.estimates):
             return None
-        return np.asarray(self.estimates["corrected"].params - self.estimates["naive"].params)
+        return np.asarray(self.shown("corrected").params - self.shown("naive").params)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -75,12 +86,11 @@ class Comparison:
         Columns: term, estimator, estimate, std_error, conf_low, conf_high, and
         bias_removed, the difference to the naive estimate.
         """
-        naive = self.estimates.get("naive")
+        naive = self.shown("naive").params if "naive" in self.estimates else np.nan
         parts = []
         for name in self.estimators:
-            estimate = self.estimates[name]
+            estimate = self.shown(name)
             bounds = interval(estimate, self.alpha)
-            reference = estimate.params * np.nan if naive is None else naive.params
             parts.append(
                 pd.DataFrame(
                     {
@@ -90,7 +100,7 @@ class Comparison:
                         "std_error": estimate.bse,
                         "conf_low": bounds[:, 0],
                         "conf_high": bounds[:, 1],
-                        "bias_removed": estimate.params - reference,
+                        "bias_removed": estimate.params - naive,
                     }
                 )
             )
@@ -101,8 +111,8 @@ class Comparison:
     def decimals(self, j: int) -> int:
         """Decimals of term j, after the smallest standard error that can be believed."""
         honest = [name for name in self.estimators if name not in UNCORRECTED]
-        errors = [float(self.estimates[name].bse[j]) for name in honest or self.estimators]
-        return tables.decimals_for(min(errors))
+        errors = [float(self.shown(name).bse[j]) for name in honest or self.estimators]
+        return tables.decimals_for(min(filter(math.isfinite, errors), default=math.nan))
 
     def _header(self) -> list[str]:
         extra = [] if self.bias_removed is None else ["bias removed"]
@@ -114,7 +124,11 @@ class Comparison:
             decimals = self.decimals(j)
             lines = [[term], [""], [""]]
             for name in self.estimators:
-                estimate = self.estimates[name]
+                estimate = self.shown(name)
+                if not identified(estimate)[j]:
+                    for line, text in zip(lines, (CELL, "", ""), strict=True):
+                        line.append(text)
+                    continue
                 low, high = interval(estimate, self.alpha)[j]
                 lines[0].append(tables.number(float(estimate.params[j]), decimals))
                 lines[1].append(f"({tables.number(float(estimate.bse[j]), decimals)})")
@@ -132,7 +146,8 @@ class Comparison:
         rows = [
             ["Observations (noisy)", *(tables.whole(e.nobs) for e in chosen)],
             ["Df residuals", *(tables.whole(e.df_resid) for e in chosen)],
-            ["Covariance", *(e.cov_type for e in chosen)],
+            ["Covariance", *(cov_types.without_noise(e.cov_type) for e in chosen)],
+            ["Privacy noise in it", *(_noise(name) for name in self.estimators)],
         ]
         return [row if self.bias_removed is None else [*row, ""] for row in rows]
 
@@ -145,7 +160,11 @@ class Comparison:
         ]
         if self.bias_removed is not None:
             notes.append("Bias removed: corrected minus naive.")
-        weak = [name for name in self.estimators if not self.estimates[name].identified]
+        weak = [
+            name
+            for name in self.estimators
+            if not self.estimates[name].identified or not identified(self.estimates[name]).all()
+        ]
         if weak:
             notes.append(
                 f"Not well determined by this release: {', '.join(weak)}; the notes of each say "

@@ -1,23 +1,29 @@
-"""Files that a page carries within itself."""
+"""Files that a page carries within itself: those of the release folder, byte by byte."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from pathlib import PurePath
 
-import pandas as pd
+from dpbinagg.release.readme import FILES
 
-from dpbinagg import __version__
-from dpbinagg.errors import DomainError
-from dpbinagg.public.domain import Domain
-from dpbinagg.release.plain import domain_to_plain, release_to_plain, to_json
-from dpbinagg.release.release import Release
-from dpbinagg.release.tables import bins_to_csv, moments_to_csv
+MOST_BYTES = 8_000_000
+"""Size beyond which a file stays beside the page: browsers open pages of some 20 MB slowly."""
 
-DIGITS = "%.9g"
-"""Of the synthetic values: least squares on them gives the coefficients to as many."""
+OFFERED = (
+    "synthetic.csv",
+    "synthetic.parquet",
+    "codebook.csv",
+    "codebook.json",
+    "coefficients.csv",
+    "vcov.csv",
+    "bins.csv",
+    "moments.csv",
+    "release.json",
+)
+MEDIA = {".csv": "text/csv", ".json": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +49,14 @@ class Download:
         return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 
-def downloads(release: Release, synthetic: pd.DataFrame) -> list[Download]:
-    """Synthetic records, codebook, and everything that was released."""
-    rows = f"{len(synthetic):,} rows"
-    files = [
-        Download(
-            "synthetic.csv",
-            f"Synthetic records, {rows}. Ordinary least squares gives the coefficients back.",
-            "text/csv",
-            synthetic.to_csv(index=False, float_format=DIGITS, lineterminator="\n").encode(),
-        ),
-        _codebook(release.domain),
-    ]
-    if "count" in release.statistics:
-        about = f"The {release.n_bins:,} bins: boxes, noisy counts and sums, size of the noise."
-        files.append(Download("bins.csv", about, "text/csv", bins_to_csv(release)))
-    if "moments" in release.statistics:
-        about = "Noisy second moments and the size of their noise."
-        files.append(Download("moments.csv", about, "text/csv", moments_to_csv(release)))
-    facts = to_json({"package": f"dpbinagg {__version__}", **release_to_plain(release)})
-    about = "Formula, ranges, partition, and the mu of each mechanism."
-    files.append(Download("release.json", about, "application/json", facts))
-    return files
+def downloads(files: Mapping[str, bytes]) -> tuple[list[Download], list[Download]]:
+    """What a page offers of the files of a folder, and what is too large for it."""
+    found = [_download(name, files[name]) for name in OFFERED if name in files]
+    small = [file for file in found if len(file.content) <= MOST_BYTES]
+    return small, [file for file in found if file not in small]
 
 
-def _codebook(domain: Domain) -> Download:
-    """The codebook as CSV, or as JSON where its levels are no words."""
-    about = "Codebook: ranges and levels of the variables."
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "codebook.csv"
-        try:
-            domain.to_csv(path)
-        except DomainError:
-            plain = to_json(domain_to_plain(domain))
-            return Download("codebook.json", about, "application/json", plain)
-        return Download("codebook.csv", about, "text/csv", path.read_bytes())
+def _download(name: str, content: bytes) -> Download:
+    about = f"{FILES[name][0].upper()}{FILES[name][1:]}."
+    media = MEDIA.get(PurePath(name).suffix, "application/octet-stream")
+    return Download(name, about, media, content)

@@ -95,26 +95,26 @@ def bins(results: DPResults, frame: pd.DataFrame) -> Markup:
         )
     ]
     if shown:
-        parts += [
-            el("h3", "Where the records are"),
-            el("p", f"Shaded by the noisy count per unit of area.{more}", class_="soft"),
-            _panels(shown),
-        ]
+        shaded = f"Shaded by the noisy count per unit of area.{more}"
+        head = el("h3", "Where the records are")
+        parts.append(_kept(head, el("p", shaded, class_="soft"), _panels(shown)))
     entries = [
         (_sample("private"), "noisy mean, with 95% interval for the noise"),
         (_diamond(), "mean of the fit over the synthetic records"),
     ]
-    parts += [
-        el("h3", f"Means of {readable(release.design.response_name)} by bin"),
-        _legend(entries),
-        _panels(means),
-    ]
+    head = el("h3", f"Means of {readable(release.design.response_name)} by bin")
+    parts.append(_kept(head, _legend(entries), _panels(means)))
     return section("bins", "Bins", *parts)
 
 
 def _diamond() -> Markup:
     mark = el("g", el("path", d="M20 2l6 6l-6 6l-6 -6Z", class_="mark"), class_="naive")
     return el("svg", mark, viewBox="0 0 40 16", aria_hidden="true")
+
+
+def _kept(*children: Child) -> Markup:
+    """What stays on one sheet of paper where it can, so that a legend is next to its pictures."""
+    return el("div", *children, class_="keep")
 
 
 def _panels(shown: Sequence[Markup]) -> Markup:
@@ -143,6 +143,5 @@ def synthetic_data(results: DPResults, frame: pd.DataFrame) -> Markup:
             "synthetic records then follow the other released numbers. Of the response, the line "
             "is the released mean.",
         ),
-        _legend(entries),
-        _panels(shown),
+        _kept(_legend(entries), _panels(shown)),
     )

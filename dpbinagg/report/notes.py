@@ -9,6 +9,8 @@ from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
 from dpbinagg.public.domain import Numeric
 from dpbinagg.release.release import Release
+from dpbinagg.report.identification import sentences
+from dpbinagg.report.references import reference_notes
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ def explain(results: ReleaseResults) -> list[str]:
             "NOT FOR PUBLICATION: the noise came from a seeded generator (rng was given), so "
             "whoever knows the seed can remove it."
         )
-    if not results.identified:
+    unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
+    notes += unknown
+    if not results.estimate.identified and not unknown:
         parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "
             "coefficients before reading the notes that follow.",
@@ -59,6 +63,7 @@ def explain(results: ReleaseResults) -> list[str]:
         ]
         notes.append(" ".join(parts))
     notes += results.notes
+    notes += reference_notes(results.design)
     notes += _never_split(release, results.estimator)
     notes.append(METHOD.get(results.estimator, HONEST))
     notes += _fit_noise(results)

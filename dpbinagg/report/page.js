@@ -39,6 +39,25 @@
     unfold(true);
   });
   window.addEventListener("afterprint", function () { unfold(false); });
+
+  // A table that is wider than its frame says so, until its end has been seen.
+  function tell(box) {
+    var room = box.scrollWidth - box.clientWidth;
+    if (room <= 1) delete box.dataset.more;
+    else if (box.dataset.more !== "read") {
+      box.dataset.more = box.scrollLeft >= room - 2 ? "read" : "yes";
+    }
+  }
+  function tellAll() { document.querySelectorAll(".scroll").forEach(tell); }
+  document.querySelectorAll(".scroll").forEach(function (box) {
+    box.addEventListener("scroll", function () { tell(box); }, { passive: true });
+  });
+  document.querySelectorAll("details").forEach(function (part) {
+    part.addEventListener("toggle", tellAll);
+  });
+  window.addEventListener("resize", tellAll);
+  tellAll();
+
   document.getElementById("control").hidden = false;
   slider.addEventListener("input", function () { show(Number(slider.value)); });
   chart.addEventListener("pointermove", function (event) {

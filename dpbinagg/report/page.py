@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
-from importlib.resources import files
+from collections.abc import Mapping
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.arguments import explains_arguments
+from dpbinagg.release.package import package_files
 from dpbinagg.report import gallery, palette, sections, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.origin import Origin
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 
 if TYPE_CHECKING:
@@ -34,11 +39,15 @@ CONTENTS = (
 )
 
 
+@explains_arguments
 def report(
     results: DPResults,
     path: str | Path,
     *,
     title: str | None = None,
+    data: str | None = None,
+    steward: str | None = None,
+    date: str | datetime.date | None = None,
     size: int | None = None,
     synthetic: pd.DataFrame | None = None,
     rng: Any = None,
@@ -56,6 +65,10 @@ def report(
         Where to write; the folder must exist.
     title : str, optional
         The headline.
+    data, steward : str, optional
+        The name of the data, and who answers for them: both are published.
+    date : str or date, optional
+        When the release was made; none is shown by default.
     size : int, optional
         Number of synthetic records; the noisy number of records by default, at most
         20,000.
@@ -73,7 +86,8 @@ def report(
     if target.is_dir() or not target.parent.is_dir():
         what = "is a folder" if target.is_dir() else "lies in a folder that does not exist"
         raise ReleaseError(f"path must name a file to write, but {str(target)!r} {what}")
-    page = render(results, title=title, size=size, synthetic=synthetic, rng=rng)
+    about = Origin.of(data, steward, date)
+    page = render(results, title=title, about=about, size=size, synthetic=synthetic, rng=rng)
     target.write_text(page, encoding="utf-8")
     return target
 
@@ -82,17 +96,26 @@ def render(
     results: DPResults,
     *,
     title: str | None = None,
+    about: Origin | None = None,
     size: int | None = None,
     synthetic: pd.DataFrame | None = None,
     rng: Any = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> str:
-    """The page as text."""
+    """The page as text.
+
+    `files` are those of the folder that the page goes to, which it then offers; alone, it
+    offers what such a folder would hold.
+    """
+    about = Origin() if about is None else about
     if isinstance(results, DPResultsWrapper):
         results = results._results
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))
     frame = results.synthesize(size=size, rng=rng) if synthetic is None else synthetic
+    if files is None:
+        files = package_files(results.release, results, frame)
     parts = [
         sections.regression(results),
         gallery.coefficients(results),
@@ -100,14 +123,14 @@ def render(
         gallery.synthetic_data(results, frame),
         sections.privacy(results),
         sections.ranges(results),
-        sections.cite(results),
-        sections.files(results, frame),
+        sections.cite(results, about),
+        sections.files(results, frame, files),
     ]
     shown = [entry for entry, part in zip(CONTENTS, parts, strict=True) if part]
     links = [el("li", el("a", name, href=f"#{key}")) for key, name in shown]
     body = el(
         "body",
-        sections.top(results, title),
+        sections.top(results, title, about),
         el(
             "main",
             el("nav", el("ul", links), aria_label="Contents"),
@@ -139,7 +162,7 @@ def _head(title: str) -> Markup:
 
 
 def _asset(name: str) -> str:
-    return files("dpbinagg.report").joinpath(name).read_text(encoding="utf-8")
+    return resources("dpbinagg.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _inline(tag: str, text: str) -> Markup:

@@ -7,6 +7,7 @@ cell is ``sum_k s_ki c_k``, and its noise has the variance ``sd^2 sum_k s_ki^2``
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -23,7 +24,9 @@ from dpbinagg.public.domain import Categorical
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.release import Release
 from dpbinagg.report.compare import interval
+from dpbinagg.report.identification import CELL, identified, masked
 from dpbinagg.report.labels import readable
+from dpbinagg.report.side_by_side import choose_terms
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -144,27 +147,39 @@ def coefficients(
     standardise: bool | None = None,
     intercept: bool = False,
     alpha: float = 0.05,
+    *,
+    naive: bool = True,
+    keep: str | Iterable[str] | None = None,
+    drop: str | Iterable[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Coefficients:
-    """Coefficients with intervals, the naive ones beside those of the results."""
+    """Coefficients with intervals, the naive ones beside those of the results.
+
+    Terms are chosen and named as in `summary_table`; `keep` may name the intercept.
+    """
     shown = [results.estimate]
-    naive = results.compare(alpha).estimates.get("naive")  # type: ignore[attr-defined]
-    if naive is not None and results.estimator != "naive":
-        shown.append(naive)
-    columns = np.arange(len(results.design.column_names))
-    if not intercept and len(columns) > 1:
+    other = results.compare(alpha).estimates.get("naive")  # type: ignore[attr-defined]
+    if naive and other is not None and results.estimator != "naive":
+        shown.append(other)
+    terms = results.design.column_names
+    labels = {term: readable(term) for term in terms} | dict(names or {})
+    chosen = choose_terms(terms, keep, drop, labels)
+    columns = np.array([terms.index(term) for term in chosen], dtype=np.intp)
+    if not intercept and keep is None and len(columns) > 1:
         columns = columns[columns != results.design.intercept]
     if standardise is None:
-        lengths = results.estimate.bse[columns]
+        lengths = masked(results.estimate).bse[columns]
         lengths = lengths[lengths > 0.0]
         standardise = len(lengths) > 1 and bool(lengths.max() > UNEQUAL * lengths.min())
-    unit = _spread(results) if standardise else np.ones(len(results.design.column_names))
+    unit = _spread(results) if standardise else np.ones(len(terms))
     series = []
-    for estimate in shown:
+    for estimate in map(masked, shown):
         ends = interval(estimate, alpha) * unit[:, None]
         values = (estimate.params * unit)[columns]
         series.append(Series(estimate.name, values, ends[columns, 0], ends[columns, 1]))
+    known = identified(results.estimate)
     return Coefficients(
-        tuple(readable(results.design.column_names[j]) for j in columns),
+        tuple(labels[terms[j]] + ("" if known[j] else f" ({CELL})") for j in columns),
         tuple(series),
         standardise,
         readable(results.design.response_name),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpbinagg.errors import FormulaError, ReleaseError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.release import Release
 from dpbinagg.report import canvas, margins, palette, pictures
 
@@ -27,6 +28,7 @@ SYNTHETIC, SPREAD = "synthetic records", "released counts, spread evenly over bi
 ALLOWED, MEAN = "what the noisy counts allow (95%)", "released mean"
 
 
+@explains_arguments
 def plot_coefficients(
     results: ReleaseResults,
     ax: Any = None,
@@ -35,6 +37,10 @@ def plot_coefficients(
     intercept: bool = False,
     alpha: float = 0.05,
     title: str | None = None,
+    naive: bool = True,
+    keep: str | Iterable[str] | None = None,
+    drop: str | Iterable[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Any:
     """Coefficients with private and naive intervals side by side.
 
@@ -52,12 +58,22 @@ def plot_coefficients(
     alpha : float
         The intervals cover with probability ``1 - alpha``.
     title : str, optional
+    naive : bool
+        Whether the naive estimates, which ignore the noise, are beside them.
+    keep, drop : str or list of str, optional
+        Terms to show, in this order, and terms to leave out.
+    names : mapping, optional
+        Other names for terms, as in ``{"educ": "Education (years)"}``.
 
     Returns
     -------
     matplotlib Axes
     """
-    shown = pictures.coefficients(results, standardise, intercept, alpha)
+    shown = pictures.coefficients(
+        results, standardise, intercept, alpha, naive=naive, keep=keep, drop=drop, names=names
+    )
+    if not shown.names:
+        raise ReleaseError("drop leaves no term to show; leave one")
     rows = len(shown.names)
     new = ax is None
     if new:
@@ -87,10 +103,12 @@ def plot_coefficients(
     ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel(f"{what}, {100 * shown.level:g}% interval")
     canvas.finish(ax, title or canvas.plain(f"What goes with {shown.response}"), grid="x")
-    canvas.legend(ax, new)
+    if len(shown.series) > 1:
+        canvas.legend(ax, new)
     return ax
 
 
+@explains_arguments
 def plot_bins(
     results: ReleaseResults | Release,
     x: str | None = None,
@@ -130,6 +148,7 @@ def plot_bins(
     return _plot_density(pictures.density(release, x, y), ax, title)
 
 
+@explains_arguments
 def plot_synthetic(
     results: ReleaseResults,
     variables: str | Sequence[str] | None = None,
@@ -217,9 +236,10 @@ def _plot_means(shown: pictures.Means, ax: Any, title: str | None) -> Any:
 
 
 def _plot_density(shown: pictures.Density, ax: Any, title: str | None) -> Any:
+    ax = canvas.new_axes((6.4, 4.8)) if ax is None else ax
+    # Only now: without matplotlib the line above says what to install.
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-    ax = canvas.new_axes((6.4, 4.8)) if ax is None else ax
     lines = max(shown.values.shape) <= 40
     mesh = ax.pcolormesh(
         shown.x.edges,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,16 @@ from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
+from dpbinagg.formula import Design
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.release import Release
 from dpbinagg.report import summary as printed
-from dpbinagg.report import tidy
+from dpbinagg.report import tables, tidy
 from dpbinagg.report.base import ReleaseResults
 from dpbinagg.report.compare import Comparison
+from dpbinagg.report.cov_types import misnomer, resolve
 from dpbinagg.report.fitting import choose, family_of, model_design
+from dpbinagg.report.identification import MOST_TERMS, callers_level, identified
 from dpbinagg.report.notes import remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.unavailable import no_estimate
@@ -27,9 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpbinagg.inputs import Seed, SyntheticKind
-
-PASSED_OVER = ("dpbinagg.", "statsmodels.")
-"""Modules whose lines a warning does not point to."""
 
 __all__ = ["DPResults", "DPResultsWrapper", "fit_release"]
 
@@ -75,7 +75,7 @@ class DPResults(ReleaseResults):
         if name not in self._family:
             raise no_estimate(name, list(self._family))
         estimate = self._family[name]
-        _warn_if_not_identified(estimate)
+        _warn_if_not_identified(estimate, self.design)
         sibling = DPResults(self.release, estimate, self._family, self.design, model=self.model)
         return DPResultsWrapper(sibling)
 
@@ -117,6 +117,7 @@ class DPResults(ReleaseResults):
 
     # Printed forms.
 
+    @explains_arguments
     def summary(
         self,
         yname: str | None = None,
@@ -144,6 +145,7 @@ class DPResults(ReleaseResults):
         """
         return printed.summarise(self, yname, xname, title, alpha, slim)
 
+    @explains_arguments
     def to_markdown(self, alpha: float = 0.05) -> str:
         """The regression table with its notes as Markdown.
 
@@ -158,6 +160,43 @@ class DPResults(ReleaseResults):
         """
         return self.summary(alpha=alpha).as_markdown()
 
+    @explains_arguments
+    def to_html(self, *, alpha: float = 0.05) -> str:
+        """The regression table with its notes as HTML.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        str
+        """
+        return self.summary(alpha=alpha).as_html()
+
+    @explains_arguments
+    def to_latex(self, *, alpha: float = 0.05, label: str = "", notes: bool = True) -> str:
+        """The regression table as LaTeX, for ``\\usepackage{booktabs}``.
+
+        Several models, other names and a choice of terms: `dpbinagg.summary_table`.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+        label : str
+            To refer to the table by.
+        notes : bool
+            Whether the notes are below the table.
+
+        Returns
+        -------
+        str
+        """
+        return self.summary(alpha=alpha).as_latex(label, notes)
+
+    @explains_arguments
     def tidy(self, alpha: float = 0.05) -> pd.DataFrame:
         """One row for each coefficient.
 
@@ -211,6 +250,49 @@ class DPResults(ReleaseResults):
 
         return page.report(self, path, **options)
 
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Write the release with this estimate, and all that a replicator needs, to a folder.
+
+        The folder holds the released statistics, the coefficients and their covariance,
+        calibrated synthetic records, a codebook, the privacy statement, a report, readers for
+        R and Stata, and scripts for R, Stata and Python that reproduce the coefficients; its
+        README says what is what. `load_release` reads it back, and `ols()` on that gives this
+        estimate.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist; what is there and is not a release is left alone.
+        overwrite : bool
+            Whether a release that is there is replaced, in one step.
+        copies : int
+            With more than one, so many further synthetic tables, in one file.
+        formats : sequence of {"parquet", "dta"}
+            Further forms of the synthetic table.
+        report : bool
+            Whether the folder holds the HTML page.
+        synthetic : DataFrame, optional
+            A calibrated table of this estimate that was made before; drawn here by default.
+        rng : None, seed or Generator
+            For the synthetic records.
+        title, unit_of_observation, description, provenance, steward, contact, licence, date : str
+            For the README; what is not given stands there as not stated.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        ReleaseError
+            If the folder cannot be written or must not be replaced.
+        """
+        from dpbinagg.report import publish
+
+        return publish.save_results(self, folder, overwrite, **options)
+
+    @explains_arguments
     def synthesize(
         self,
         size: int | None = None,
@@ -268,24 +350,21 @@ class DPResults(ReleaseResults):
         return formula_for(table, self.release.design, self.design)
 
 
-def _warn_if_not_identified(estimate: Estimate) -> None:
-    if not estimate.identified:
-        parts = [
-            f"the release does not determine this model well ({estimate.name} estimate).",
-            *(note for note in estimate.notes if not note.startswith(CLIPPED)),
-            *remedy(estimate.notes),
-        ]
-        warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=_callers_level())
+def _warn_if_not_identified(estimate: Estimate, design: Design) -> None:
+    known = identified(estimate)
+    if estimate.identified and known.all():
+        return
+    names = [name for name, flag in zip(design.column_names, known, strict=True) if not flag]
+    what = f"the coefficients of {tables.listed(names, MOST_TERMS)}" if names else "this model well"
+    parts = [
+        f"the release does not determine {what} ({estimate.name} estimate).",
+        *(note for note in estimate.notes if not note.startswith(CLIPPED)),
+        *remedy(estimate.notes),
+    ]
+    warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=callers_level())
 
 
-def _callers_level() -> int:
-    """Stack level, seen from the function that warns, of the code that called the package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith(PASSED_OVER):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
+@explains_arguments
 def fit_release(
     release: Release,
     formula: str | None = None,
@@ -303,16 +382,21 @@ def fit_release(
         "refined", "combined", "corrected", "naive", "paper" or "moments"; the
         best that the release allows by default, and the next best, with a
         note, where a component of the one asked for was not released.
-    cov_type : {"sandwich", "model"}, optional
+    cov_type : {"sandwich", "model", "HC1", "nonrobust"}, optional
+        As in `dp_ols`.
 
     Returns
     -------
     DPResultsWrapper
     """
+    own = None if cov_type is None else resolve(cov_type, estimator)
     design = model_design(release, formula)
-    family = family_of(release, design, cov_type)
+    family = family_of(release, design, own)
     estimate, notes = choose(family, estimator)
-    _warn_if_not_identified(estimate)
+    if cov_type is not None:
+        # The next best estimate may be shown, with another covariance.
+        notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
+    _warn_if_not_identified(estimate, design)
     return DPResultsWrapper(DPResults(release, estimate, family, design, notes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -13,9 +13,11 @@ from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
+from dpbinagg.report.identification import CELL
 from dpbinagg.report.labels import readable
 from dpbinagg.report.markup import Child, Markup, el, section, table
 from dpbinagg.report.notes import range_source
+from dpbinagg.report.origin import Origin
 from dpbinagg.report.tables import number, power, significant, whole
 
 if TYPE_CHECKING:
@@ -28,12 +30,13 @@ EXPONENTS = [-k / 5.0 for k in range(5, 61)]
 TABLED = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 
-def top(results: DPResults, title: str | None) -> Markup:
+def top(results: DPResults, title: str | None, about: Origin) -> Markup:
     """Headline, promise, warnings, and what was found."""
     clear, more, rest = words.findings(results)
     parts: list[Child] = [
         el("h1", title or words.headline(results)),
         el("p", words.lead(results), class_="lead"),
+        _origin(about),
         [_banner(text) for text in _warnings(results)],
         _facts(results),
     ]
@@ -47,6 +50,11 @@ def top(results: DPResults, title: str | None) -> Markup:
     if rest:
         parts.append(el("p", f"Not to be told from zero with this release: {rest}."))
     return el("header", *parts)
+
+
+def _origin(about: Origin) -> Markup:
+    rows = [el("div", el("dt", name), el("dd", text)) for name, text in about.rows]
+    return el("dl", rows, class_="about") if rows else Markup("")
 
 
 def _finding(name: str, value: str, low: str, high: str) -> Markup:
@@ -118,6 +126,9 @@ def _compared(comparison: Comparison) -> Markup:
         cells: list[Child] = [readable(term)]
         of_term = comparison.frame[comparison.frame["term"] == term]
         for row in of_term[["estimate", "conf_low", "conf_high"]].to_numpy(dtype=float):
+            if math.isnan(row[0]):
+                cells.append(CELL)
+                continue
             value, low, high = (number(float(x), comparison.decimals(j)) for x in row)
             cells.append([value, " ", el("span", f"({low} to {high})", class_="whole")])
         rows.append(cells)
@@ -233,11 +244,13 @@ def _range(release: Release, name: str) -> tuple[str, str]:
     return span, range_source(release, name, variable)
 
 
-def cite(results: DPResults) -> Markup:
+def cite(results: DPResults, about: Origin) -> Markup:
     """How to cite."""
+    data = [el("p", "The data:"), el("p", about.citation, class_="quote")]
     return section(
         "cite",
         "How to cite",
+        data if about.citation else [],
         el("p", "The software:"),
         el("p", words.citation(results), class_="quote"),
         el("p", "The method that it builds on:"),
@@ -245,8 +258,9 @@ def cite(results: DPResults) -> Markup:
     )
 
 
-def files(results: DPResults, frame: pd.DataFrame) -> Markup:
+def files(results: DPResults, frame: pd.DataFrame, held: Mapping[str, bytes]) -> Markup:
     """Links to the files within the page."""
+    offered, beside = downloads(held)
     items = [
         el(
             "li",
@@ -259,12 +273,21 @@ def files(results: DPResults, frame: pd.DataFrame) -> Markup:
                 download=file.name,
             ),
         )
-        for file in downloads(results.release, frame)
+        for file in offered
+    ]
+    items += [
+        el(
+            "li",
+            el("strong", file.name),
+            f" ({file.size}) lies in the folder beside this page. ",
+            el("span", file.about),
+        )
+        for file in beside
     ]
     return section(
         "downloads",
         "Downloads",
-        el("p", "All files are inside this page; nothing is fetched from anywhere."),
+        el("p", "These files are inside this page; nothing is fetched from anywhere."),
         el("ul", items, class_="downloads"),
         el(
             "p",

@@ -6,6 +6,7 @@ statsmodels result by that word in the name of its class.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statsmodels.base.model import LikelihoodResultsWrapper
@@ -32,6 +33,11 @@ class DPResultsWrapper(Results):
 
     def __repr__(self) -> str:
         return repr(self._results)
+
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Write the release with this estimate to a folder; see `DPResults.save`."""
+        saved: Path = self._results.save(folder, overwrite, **options)
+        return saved
 
     def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
         """Intervals that cover with probability ``1 - alpha``; see statsmodels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import math
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from dpbinagg.errors import ReleaseError
 from dpbinagg.report import tables
+from dpbinagg.report.identification import CELL, identified
 from dpbinagg.report.notes import explain
 
 if TYPE_CHECKING:
@@ -95,11 +97,13 @@ class DPSummary(Summary):  # type: ignore[misc]
             ]
         )
 
-    def as_latex(self) -> str:
-        """The table and the notes as LaTeX."""
-        items = "\n".join(f"\\item {tables.latex(note)}" for note in self.notes)
-        notes = f"Notes:\n\\begin{{enumerate}}\n{items}\n\\end{{enumerate}}"
-        return f"{super().as_latex()}\n\n{notes}"
+    def as_latex(self, label: str = "", notes: bool = True) -> str:
+        """The table and the notes as LaTeX, for ``\\usepackage{booktabs}``."""
+        heading, *rows = self.coefficients
+        shown = tables.booktabs([[heading], rows], "l" + "r" * (len(heading) - 1))
+        facts = tables.booktabs([self._facts()], "lrlr")
+        parts = f"{shown}\n\n\\medskip\n{facts}"
+        return tables.latex_float(parts, self.title, label, self.notes if notes else [])
 
     def as_csv(self) -> str:
         """The table and the notes as comma-separated values."""
@@ -158,12 +162,12 @@ def _facts(
     ]
     fit = results.fit_statistics
     right = [
-        ["R-squared:", _statistic(fit.rsquared if fit else None, "z.3f")],
-        ["Adj. R-squared:", _statistic(fit.rsquared_adj if fit else None, "z.3f")],
-        ["F-statistic:", _statistic(results.fvalue, "#.4g")],
-        ["Prob (F-statistic):", _statistic(results.f_pvalue, "#.3g")],
-        ["AIC:", _statistic(fit.aic if fit else None, ".1f")],
-        ["BIC:", _statistic(fit.bic if fit else None, ".1f")],
+        ["R-squared:", _statistic(results, fit.rsquared if fit else None, "z.3f")],
+        ["Adj. R-squared:", _statistic(results, fit.rsquared_adj if fit else None, "z.3f")],
+        ["F-statistic:", _statistic(results, results.fvalue, "#.4g")],
+        ["Prob (F-statistic):", _statistic(results, results.f_pvalue, "#.3g")],
+        ["AIC:", _statistic(results, fit.aic if fit else None, ".1f")],
+        ["BIC:", _statistic(results, fit.bic if fit else None, ".1f")],
         ["Privacy (mu-GDP):", f"{results.release.mu:.4g}"],
         [f"Epsilon (delta={tables.power(results.delta)}):", f"{results.epsilon:.3g}"],
     ]
@@ -173,8 +177,10 @@ def _facts(
     return left, right
 
 
-def _statistic(value: float | None, form: str) -> str:
-    """A statistic as text, or that it was not released."""
+def _statistic(results: ReleaseResults, value: float | None, form: str) -> str:
+    """A statistic as text, or why there is none."""
+    if value is not None and math.isnan(value) and not results.identified.all():
+        return CELL
     return "not released" if value is None else format(value, form).rstrip(".")
 
 
@@ -182,7 +188,11 @@ def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
     """Coefficient, standard error, t, p and interval of every column, as text."""
     rows = []
     interval = results.conf_int(alpha)
+    known = identified(results.estimate)
     for j in range(len(results.params)):
+        if not known[j]:
+            rows.append([CELL, "", "", "", "", ""])
+            continue
         error = float(results.bse[j])
         decimals = tables.decimals_for(error)
         rows.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -26,7 +27,15 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "²": r"\textsuperscript{2}",
+    "³": r"\textsuperscript{3}",
+    "⁴": r"\textsuperscript{4}",
+    "×": r"$\times$",
 }
+
+_MINUS = re.compile(r"(?<![\w.)\]])-(?=\d)")
+"""The sign of a number; a hyphen would be too short."""
 
 
 def decimals_for(spread: float, least: int = 4) -> int:
@@ -70,6 +79,15 @@ def power(value: float) -> str:
 def whole(value: float) -> str:
     """`value` rounded to a whole number, thousands separated."""
     return f"{value:,.0f}" if math.isfinite(value) else f"{value:g}"
+
+
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Names with commas and a last "and"; of more than `most` the first only."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -165,3 +183,26 @@ def _html_cells(cells: Sequence[str], tag: str) -> str:
 def latex(text: str) -> str:
     """`text` with LaTeX's special characters escaped."""
     return "".join(_LATEX.get(character, character) for character in text)
+
+
+def booktabs(blocks: Sequence[Sequence[Sequence[str]]], columns: str) -> str:
+    """A LaTeX tabular with the rules of the package booktabs, a rule between blocks of rows."""
+    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
+    for block in filter(None, blocks):
+        # A bracket or star after the end of a row would be taken for its argument.
+        texts = [_MINUS.sub("$-$", " & ".join(map(latex, row))) for row in block]
+        parts += [f"{'{}' * text.startswith(('[', '*'))}{text} \\\\" for text in texts]
+        parts.append("\\midrule")
+    return "\n".join([*parts[:-1], "\\bottomrule", "\\end{tabular}"])
+
+
+def latex_float(tabular: str, caption: str, label: str, notes: Sequence[str]) -> str:
+    """A LaTeX table with a caption above and notes below."""
+    parts = ["\\begin{table}[htbp]", "\\centering\\small", f"\\caption{{{latex(caption)}}}"]
+    parts += [f"\\label{{{label}}}"] * bool(label)
+    parts.append(tabular)
+    if notes:
+        texts = "\\par\n".join(map(latex, notes))
+        parts.append(f"\n\\medskip\n\\begin{{minipage}}{{0.95\\linewidth}}\\footnotesize\n{texts}")
+        parts.append("\\end{minipage}")
+    return "\n".join([*parts, "\\end{table}"])

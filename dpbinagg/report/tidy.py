@@ -71,7 +71,7 @@ def glance(results: ReleaseResults) -> pd.DataFrame:
                 "neighbours": results.privacy.neighbours,
                 "estimator": results.estimator,
                 "cov_type": results.cov_type,
-                "identified": results.identified,
+                "identified": results.determined,
             }
         ]
     )

@@ -9,8 +9,8 @@ _RECORDS = "is computed record by record, and the records are not released"
 _LIKELIHOOD = "needs the likelihood of the records, which is not released"
 _ROBUST = (
     "needs the squared residuals of the records, which are not released",
-    "the standard errors here already hold without equal variances when cov_type='sandwich'; "
-    "see also cov_type='model'",
+    "the standard errors of the refined estimate are HC1 plus the privacy noise already; see "
+    "cov_type",
 )
 _INFLUENCE = (
     "shows the influence of single records, which is what privacy protects",

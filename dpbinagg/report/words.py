@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.special import ndtr
 
 from dpbinagg import __version__
+from dpbinagg.report.identification import identified
 from dpbinagg.report.labels import readable
-from dpbinagg.report.tables import decimals_for, number, whole
+from dpbinagg.report.tables import decimals_for, listed, number, whole
 
 if TYPE_CHECKING:
     from dpbinagg.accounting.privacy import Privacy
@@ -24,13 +25,6 @@ PAPER = (
     "Lin, Slavković and Bhoomireddy (2026). Differentially Private Linear Regression and "
     "Synthetic Data Generation with Statistical Guarantees. AISTATS. arXiv:2510.16974."
 )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names with commas and a last "and"."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def headline(results: ReleaseResults) -> str:
@@ -63,7 +57,7 @@ def _promise(privacy: Privacy) -> str:
 def findings(
     results: ReleaseResults, alpha: float = 0.05
 ) -> tuple[list[tuple[str, str, str, str]], int, str]:
-    """Coefficients whose intervals leave out zero, the clearest first.
+    """Identified coefficients whose intervals leave out zero, the clearest first.
 
     Returns
     -------
@@ -75,7 +69,8 @@ def findings(
     """
     estimate, design = results.estimate, results.design
     ends = results.conf_int(alpha)
-    order = sorted(range(len(estimate.params)), key=lambda j: -abs(float(results.tvalues[j])))
+    told = np.flatnonzero(identified(estimate))
+    order = sorted(told.tolist(), key=lambda j: -abs(float(results.tvalues[j])))
     clear, rest = [], []
     for j in order:
         name, low, high = readable(design.column_names[j]), float(ends[j][0]), float(ends[j][1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime
 import io
 import json
 import re
@@ -23,10 +24,11 @@ from statsmodels.formula.api import ols
 
 from dpbinagg import Budget, dp_ols, gdp
 from dpbinagg.datasets import load_wages
-from dpbinagg.errors import ReleaseError
+from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.public.domain import Domain
 from dpbinagg.report import charts, page, pictures, words
 from dpbinagg.report.markup import Markup, el
+from dpbinagg.report.origin import Origin
 from dpbinagg.report.svg import shorten, ticks
 
 VOID = {"meta", "link", "input", "br"}
@@ -207,7 +209,7 @@ def test_the_downloads_hold_the_release(results, reader, tmp_path):
     assert all(again[name] == release.domain[name] for name in release.domain)
 
 
-def test_levels_that_a_csv_codebook_cannot_hold_go_into_json():
+def test_levels_that_a_csv_cannot_hold_go_into_a_json_codebook():
     domain = Domain({"wage": (1, 200), "g": ["a|b", "c", "d"]})
     release = make_release("wage ~ C(g)", domain)
     reader = Reader(page.render(make_results(release=release, family=_family(np.ones(3))), rng=0))
@@ -302,6 +304,44 @@ def test_where_the_page_is_written(tmp_path):
         results.report(tmp_path)
     with pytest.raises(ReleaseError, match="does not exist"):
         results.report(tmp_path / "nowhere" / "page.html")
+
+
+def test_data_steward_and_date_are_shown_and_cited(tmp_path):
+    path = make_results().report(
+        tmp_path / "page.html",
+        data=f"Wage survey {EVIL}",
+        steward="Statistical Office",
+        date=datetime.date(2026, 11, 18),
+        rng=0,
+    )
+    text = path.read_text(encoding="utf-8")
+    reader = Reader(text)
+    assert text.count("<script") == 1
+    shown = [word for word in reader.words if word.strip()]
+    place = shown.index("Data")
+    assert shown[place : place + 6] == [
+        "Data", f"Wage survey {EVIL}", "Steward", "Statistical Office", "Date", "2026-11-18",
+    ]  # fmt: skip
+    assert f"Statistical Office (2026). Wage survey {EVIL}." in shown
+    plain = page.render(make_results(), rng=0)
+    assert 'class="about"' not in plain
+    assert "The data:" not in plain
+
+
+def test_what_is_known_of_the_data_is_cited():
+    assert Origin.of("Survey", None, "2024-05-01").citation == "Survey (2024)."
+    assert Origin.of("Survey", "Office", None).citation == "Office. Survey."
+    assert Origin.of(None, "Office", "May 2024").citation == ""
+    assert Origin.of(" a \n b ", None, None).rows == [("Data", "a b")]
+
+
+@pytest.mark.parametrize("value", ["", "  ", "x" * 301, 3, pd.DataFrame({"secret": [77]})])
+def test_facts_about_the_data_are_short_texts(tmp_path, value):
+    with pytest.raises(ReleaseError, match="data must be a text of at most 300 letters") as caught:
+        make_results().report(tmp_path / "page.html", data=value)
+    assert "77" not in str(caught.value)
+    with pytest.raises(ArgumentError, match="did you mean 'steward'"):
+        make_results().report(tmp_path / "page.html", stewart="Office")
 
 
 def test_the_size_of_the_synthetic_table_is_kept_within_bounds():
@@ -401,6 +441,50 @@ def test_on_paper_nothing_is_folded(window, text, tmp_path):
         window.call("Emulation.setEmulatedMedia", media="")
     window.value("window.dispatchEvent(new Event('afterprint'))")
     assert window.value(unfolded) == 1
+
+
+@needs_chromium
+def test_on_a_phone_a_wide_table_says_that_it_scrolls_and_keeps_its_terms(window, text, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    table = "document.querySelector('#table .scroll')"
+    told = f"{table}.dataset.more || ''"
+    window.open(path, 1280)
+    assert window.value(told) == ""
+    window.open(path, 390)
+    assert window.value(told) == "yes"
+    hint = window.value(f"getComputedStyle({table}, '::before').content")
+    assert "scroll sideways" in hint
+    term = f"{table}.querySelector('tbody th').getBoundingClientRect().left"
+    before = window.value(term)
+    window.value(f"{table}.scrollLeft = 120")
+    assert window.value(f"{table}.scrollLeft") == 120
+    assert window.value(term) == before >= 0
+    window.value(f"{table}.scrollLeft = 10000")
+    window.value(f"{table}.dispatchEvent(new Event('scroll'))")
+    assert window.value(told) == "read"
+    assert window.value("document.documentElement.scrollWidth") <= 390
+
+
+@needs_chromium
+def test_on_paper_tables_and_legends_stay_whole(window, text, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    window.open(path)
+    window.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        for kind in (".scroll", ".keep", ".legend", "figure", ".quote"):
+            found = window.value(
+                f"[...new Set([...document.querySelectorAll('{kind}')]"
+                ".map(one => getComputedStyle(one).breakInside))].join()"
+            )
+            assert found == "avoid", kind
+        # Each legend of panels is in one block with them.
+        assert window.value(
+            "[...document.querySelectorAll('.panels')].every(one => one.closest('.keep'))"
+        )
+    finally:
+        window.call("Emulation.setEmulatedMedia", media="")
 
 
 @needs_chromium

@@ -19,7 +19,13 @@ import pandas as pd
 from report_factory import make_release, make_results, with_statistics
 
 from dpbinagg import dp_ols, dp_release
-from dpbinagg.errors import FormulaError, NotReleasedError, ReleaseError
+from dpbinagg.errors import (
+    ArgumentError,
+    FormulaError,
+    MissingExtraError,
+    NotReleasedError,
+    ReleaseError,
+)
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Transcript
@@ -260,10 +266,45 @@ def test_a_release_without_counts_says_so():
         plot_bins(bare, "educ")
 
 
-def test_without_matplotlib_the_remedy_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "dpbinagg\[plot\]"'):
-        plot_coefficients(make_results())
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda res: res.plot_coefficients(),
+        lambda res: res.plot_bins(),
+        lambda res: res.plot_bins(x="exper"),
+        lambda res: res.plot_bins(x="educ", y="exper"),
+        lambda res: res.plot_synthetic(),
+    ],
+)
+def test_without_matplotlib_the_remedy_is_named_in_one_line(monkeypatch, draw):
+    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "dpbinagg\[plot\]"') as caught:
+        draw(make_results())
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, ImportError)
+
+
+def test_terms_names_scale_and_the_naive_estimate_are_chosen():
+    results = make_results()
+    ax = results.plot_coefficients(
+        keep=["exper", "educ"], names={"educ": "School"}, naive=False, standardise=False
+    )
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["exper", "School"]
+    assert ax.get_xlabel() == "coefficient, 95% interval"
+    assert ax.figure.legends == []
+    assert ax.get_legend() is None
+    shown = pictures.coefficients(results, naive=False, keep="Intercept")
+    assert shown.names == ("Intercept",)
+    assert [series.name for series in shown.series] == ["refined"]
+    assert "region: S" not in pictures.coefficients(results, drop="region: S").names
+    with pytest.raises(ReleaseError, match="did you mean 'educ'"):
+        results.plot_coefficients(keep="eduk")
+    with pytest.raises(ReleaseError, match="leaves no term"):
+        results.plot_coefficients(drop=list(results.params.index))
+    with pytest.raises(ArgumentError, match="did you mean 'standardise'"):
+        results.plot_coefficients(standardize=True)
 
 
 def test_plots_are_not_imported_before_use():

@@ -99,6 +99,35 @@ def test_published_calibration_that_keeps_its_word_is_not_blamed() -> None:
     assert "less than it says" not in text
 
 
+@pytest.mark.parametrize(
+    ("right", "note", "found"),
+    [
+        ("C(region)", "Reference category, with which the others are compared: region = N.",
+         {"region": "N"}),
+        ("C(region, Treatment('W')) + educ", "compared: region = W.", {"region": "W"}),
+        ("region * educ", "compared: region = N.", {"region": "N"}),
+        ("C(educ, levels=[8, 12, 16]) + region", "compared: educ = 8 and region = N.",
+         {"educ": 8.0, "region": "N"}),
+        ("C(region, Sum)", "Levels of region are compared with the mean over all levels.", {}),
+        ("I(educ > 12)", "", {"educ > 12": False}),
+        ("0 + C(region) + educ", "", {}),
+        ("exper", "", {}),
+    ],
+)  # fmt: skip
+def test_reference_categories_are_named(right: str, note: str, found: dict) -> None:
+    release = make_release(f"wage ~ {right}")
+    p = len(release.column_names)
+    family = {"refined": make_estimate(params=np.ones(p), bse=np.ones(p))}
+    res = make_results("refined", release, family)
+    assert res.references == found
+    printed = res.summary()
+    if note:
+        for text in (str(printed), printed.as_html(), printed.as_latex(), printed.as_markdown()):
+            assert note in " ".join(text.replace("\\_", "_").split())
+    else:
+        assert not [one for one in printed.notes if "Reference" in one or "Levels of" in one]
+
+
 def test_naive_is_labelled_as_such() -> None:
     text = flat(make_results("naive"))
     assert "when the noise is ignored" in text
@@ -152,7 +181,7 @@ def test_html_is_escaped_and_has_the_notes() -> None:
 def test_latex_compiles_in_principle() -> None:
     latex = make_results(notes=("share 50% of a_b & c",)).summary().as_latex()
     assert r"share 50\% of a\_b \& c" in latex
-    for name in ("center", "tabular", "enumerate"):
+    for name in ("table", "tabular", "minipage"):
         assert latex.count(f"\\begin{{{name}}}") == latex.count(f"\\end{{{name}}}") > 0
 
 
@@ -168,7 +197,7 @@ def test_markdown_table_has_equal_cells() -> None:
     assert len(table) == 9
     assert len({len(line) for line in table}) == 1
     assert any(line.startswith("| educ ") for line in table)
-    assert any(line.startswith("1. Standard errors") for line in lines)
+    assert any(line.startswith("2. Standard errors") for line in lines)
 
 
 def test_tidy_and_glance() -> None:

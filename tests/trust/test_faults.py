@@ -174,13 +174,14 @@ def test_kill_in_the_middle_of_a_save(tmp_path: Path) -> None:
     """The folder holds the old release or the new one, whole."""
     versions = [release(1.0, rng=seed) for seed in (1, 2)]
     folder = tmp_path / "release"
-    versions[0].save(folder)
+    save = partial(Release.save, folder=folder, overwrite=True)
+    save(versions[0])
     kept = {1: 0, 2: 0}
 
     def work(report: Report) -> None:
         while True:
             for version in (1, 0):
-                versions[version].save(folder)
+                save(versions[version])
                 report(version)
 
     for _ in kill_at_random(work, 3, 0.6):
@@ -188,7 +189,7 @@ def test_kill_in_the_middle_of_a_save(tmp_path: Path) -> None:
         same = [not differences(found.statistics, version.statistics) for version in versions]
         assert sum(same) == 1
         kept[1 + same.index(True)] += 1
-    versions[0].save(folder)
+    save(versions[0])
     assert not differences(load_release(folder).statistics, versions[0].statistics)
     assert sum(kept.values()) == KILLS
 
@@ -221,12 +222,12 @@ def test_disk_full_while_saving(tmp_path: Path, size: int) -> None:
 
     def work() -> str:
         limit_files(size)
-        return ending(lambda: second.save(tmp_path / "release"))
+        return ending(lambda: second.save(tmp_path / "release", overwrite=True))
 
     assert in_child(work).startswith(ReleaseError.__name__)
     assert not differences(load_release(tmp_path / "release").statistics, first.statistics)
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
-    second.save(tmp_path / "release")
+    second.save(tmp_path / "release", overwrite=True)
 
 
 def test_disk_full_while_charging(tmp_path: Path) -> None:
@@ -336,7 +337,7 @@ def test_read_only_folder(open_folder: Path) -> None:
     def work() -> str:
         return " | ".join(
             [
-                ending(lambda: made.save(open_folder / "release")),
+                ending(lambda: made.save(open_folder / "release", overwrite=True)),
                 ending(lambda: made.save(open_folder / "another")),
                 ending(lambda: release(1.0, ledger)),
                 ending(lambda: load_release(open_folder / "release")),

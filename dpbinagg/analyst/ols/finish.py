@@ -185,7 +185,7 @@ class Fitted:
             scale=self.scale,
             df_resid=max(state.nobs - state.size, 1.0),
             nobs=state.nobs,
-            cov_type="HC1 + privacy",
+            cov_type="HC1",
             notes=(self.note(),),
             identified=bool(found.all()),
             identified_terms=found,

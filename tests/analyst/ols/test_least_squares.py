@@ -53,7 +53,7 @@ def test_without_noise_it_is_least_squares(formula):
     np.testing.assert_allclose(estimate.params, params, atol=1e-6)
     np.testing.assert_allclose(estimate.bse, errors, rtol=0.01)
     assert estimate.identified
-    assert estimate.cov_type == "HC1 + privacy"
+    assert estimate.cov_type == "HC1"
 
 
 def test_without_noise_and_without_an_intercept():

@@ -1,0 +1,108 @@
+"""Arguments that do not exist, answered with the one that does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from dpbinagg.errors import ArgumentError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ROWS = (
+    "records are selected before, by a rule that is public: data=frame[frame.age >= 18]; say so in "
+    "your text"
+)
+_WEIGHTS = "all records count alike, weighted regressions do not exist here; leave it out"
+_CLUSTERS = (
+    "errors are not clustered here, since one record is one person; keep one row for each person, "
+    "and cov_type='HC1' allows for unequal variances"
+)
+_ROBUST = "the covariance is chosen by cov_type='HC1', which is the default of the refined estimate"
+_LINEAR = "models are linear, fitted by least squares; a binary response is a linear probability"
+_EFFECTS = "effects are not absorbed; write them as a term, C(region), with their levels in bounds"
+_CONSTANT = "an intercept is in the formula already; '- 1' at its end removes it"
+_BOUNDS = "public bounds and levels are given by bounds={'educ': (0, 20), 'region': ['N', 'S']}"
+_NOISE = "the noise follows from mu= (or epsilon= and delta=) and is not set by hand"
+_FORMULA = "a model is a formula and a table, dp_ols('y ~ x1 + x2', data, mu=1)"
+_SEED = "rng= makes the noise reproducible, for tests only; leave it out for what you publish"
+_MISSING = "records with missing values are dropped; missing='raise' refuses them"
+_LEVEL = "the level belongs to what is shown: res.conf_int(alpha), res.summary(alpha=0.1)"
+_UNIT = "one record is one person, which is what privacy protects; keep one row for each person"
+_NAMES = "names that the formula may use are passed as constants={'k': 40}; columns are not"
+_DATA = "the table is the argument data"
+
+INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("subset", "filter", "where", "if_"), _ROWS),
+    **dict.fromkeys(("weights", "freq_weights", "var_weights", "aweights", "fweights"), _WEIGHTS),
+    **dict.fromkeys(("cluster", "clusters", "groups", "cov_kwds", "panel_id"), _CLUSTERS),
+    **dict.fromkeys(("vcov", "se_type", "se", "robust", "use_t", "cov", "ssc"), _ROBUST),
+    **dict.fromkeys(("family", "link", "model", "method"), _LINEAR),
+    **dict.fromkeys(("fixef", "fixed_effects", "fe", "absorb", "effects", "random"), _EFFECTS),
+    **dict.fromkeys(("hasconst", "fit_intercept", "intercept", "const"), _CONSTANT),
+    **dict.fromkeys(
+        ("domain", "levels", "ranges", "range", "limits", "categories", "xlev", "codebook"), _BOUNDS
+    ),
+    **dict.fromkeys(("bounds_X", "bounds_y", "data_norm", "sensitivity"), _BOUNDS),
+    **dict.fromkeys(("noise", "sigma", "noise_multiplier", "clip", "max_grad_norm"), _NOISE),
+    **dict.fromkeys(("X", "y", "x", "endog", "exog"), _FORMULA),
+    **dict.fromkeys(("seed", "random_state", "random_seed", "generator"), _SEED),
+    **dict.fromkeys(("na_action", "na", "dropna", "skipna", "nan_policy"), _MISSING),
+    **dict.fromkeys(("alpha", "level", "conf_level"), _LEVEL),
+    **dict.fromkeys(("unit", "id", "person", "privacy_unit"), _UNIT),
+    **dict.fromkeys(("env", "eval_env", "context"), _NAMES),
+    **dict.fromkeys(("df", "frame", "table", "dataset"), _DATA),
+    "eps": "the name is epsilon, which belongs together with delta",
+    "rho": "privacy is given as mu=, or epsilon= and delta=; zCDP's rho is mu**2 / 2",
+    "offset": "an offset is subtracted from the response in the formula, as in I(y - z) ~ x",
+    "contrasts": "contrasts are written in the formula, as in C(region, Sum)",
+    "n": "the number of synthetic records is size=",
+    "m": "the number of synthetic tables is copies=",
+}
+"""What users of R, statsmodels, pyfixest, scikit-learn and other privacy packages type."""
+
+
+def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Make `function` answer a call that does not fit its signature with what does."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def explained(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise _misfit(function.__name__, signature, kwargs, str(error)) from None
+        return function(*args, **kwargs)
+
+    return explained
+
+
+def _misfit(
+    called: str, signature: inspect.Signature, given: Iterable[str], why: str
+) -> ArgumentError:
+    """The error for a call that does not fit."""
+    known = [name for name in signature.parameters if name != "self"]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        return ArgumentError(
+            f"{called} has no argument {unknown[0]!r}; {_remedy(unknown[0], known)}"
+        )
+    return ArgumentError(
+        f"{called} was called with {why}; write the arguments by name, {', '.join(known)}"
+    )
+
+
+def _remedy(name: str, known: list[str]) -> str:
+    """What to write instead of an argument that does not exist."""
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if name in INSTEAD:
+        return INSTEAD[name]
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    listed = f"the arguments are {', '.join(known)}"
+    return f"did you mean {near[0]!r}? Otherwise, {listed}" if near else listed

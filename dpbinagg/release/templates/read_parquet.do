@@ -1,0 +1,1 @@
+* Stata reads no Parquet: make $csv first, by python replicate.py --csv

@@ -1,0 +1,183 @@
+"""Tests, intervals and predictions of a results object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from patsy import DesignInfo
+from scipy.linalg import null_space
+from statsmodels.base.model import LikelihoodModelResults
+from statsmodels.regression._prediction import PredictionResults
+
+from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import DataError, FormulaError, NotReleasedError
+from dpbinagg.formula import Design, linear_map
+from dpbinagg.public.domain import Categorical
+from dpbinagg.report import identification
+from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
+
+
+class Inference(LikelihoodModelResults):  # type: ignore[misc]
+    """What statsmodels' results do with parameters and their covariance.
+
+    Numbers of terms that are not identified are hidden from a reader, and used only where
+    they belong: in contrasts that are identified, and in predictions.
+    """
+
+    estimate: Estimate
+    design: Design
+
+    @cached_property
+    def _whole(self) -> Inference:
+        """The same results with the numbers behind terms that are not identified."""
+        whole = object.__new__(type(self))
+        whole.__dict__.update(self.__dict__)
+        whole.__dict__ |= {"_whole": whole, "_cache": {}, "params": np.array(self.estimate.params)}
+        whole.cov_params_default = np.array(self.estimate.cov)
+        return whole
+
+    def _constraints(self, r_matrix: Any) -> Any:
+        """The rows of a constraint that statsmodels accepts."""
+        return DesignInfo(list(self.design.column_names)).linear_constraint(r_matrix).coefs
+
+    def cov_params(self, r_matrix: Any = None, *args: Any, **options: Any) -> Any:
+        """Covariance of the coefficients, or of contrasts of them; see statsmodels."""
+        if r_matrix is None:
+            return super().cov_params(None, *args, **options)
+        return LikelihoodModelResults.cov_params(self._whole, r_matrix, *args, **options)
+
+    def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
+        """t tests of contrasts, one by one; refused where the release does not tell one."""
+        rows = self._constraints(r_matrix)
+        identification.require_identified(self.estimate, rows, self.design.column_names)
+        return LikelihoodModelResults.t_test(self._whole, r_matrix, cov_p, use_t)
+
+    def wald_test(self, r_matrix: Any, *args: Any, **options: Any) -> Any:
+        """A joint test of contrasts; refused where the release does not tell one."""
+        rows = self._constraints(r_matrix)
+        identification.require_identified(self.estimate, rows, self.design.column_names, joint=True)
+        return LikelihoodModelResults.wald_test(self._whole, r_matrix, *args, **options)
+
+    def wald_test_terms(self, *args: Any, **options: Any) -> Any:
+        """Joint tests of all terms; NaN for those that the release does not tell."""
+        found = LikelihoodModelResults.wald_test_terms(_Unchecked(self._whole), *args, **options)
+        unit, slices = np.eye(len(self.params)), self.design.design_info.term_name_slices
+        for name in found.table.index:
+            rows = unit[slices[name]] if name in slices else unit
+            if not identification.jointly_identified(self.estimate, rows):
+                found.table.loc[name, ["statistic", "pvalue"]] = np.nan
+        return found
+
+    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
+        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
+        require_alpha(alpha)
+        return super().conf_int(alpha, **options)
+
+    def compare_f_test(self, restricted: Any) -> tuple[float, float, float]:
+        """F test of this model against a smaller one.
+
+        With ``Z_r = Z L`` the columns of the smaller model, it tests that the
+        coefficients lie in the span of L, by a Wald test with this model's
+        covariance.
+
+        Parameters
+        ----------
+        restricted : results or str
+            The smaller model, or its formula.
+
+        Returns
+        -------
+        f_value, p_value, df_diff : float
+        """
+        small = (
+            smaller(self.design, restricted) if isinstance(restricted, str) else restricted.design
+        )
+        require_same_response(self.design, small)
+        restriction = null_space(linear_map(self.design, small).T).T
+        if len(restriction) == 0:
+            raise FormulaError(
+                "restricted must have fewer columns than this model; the two are the same model"
+            )
+        test = self.wald_test(restriction, use_f=True, scalar=True)
+        return float(test.statistic), float(test.pvalue), float(len(restriction))
+
+    def predict(self, exog: Any = None, transform: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Predicted mean of the response for new data; see statsmodels."""
+        _require_new_data(exog, "predict")
+        columns, _ = self._transform_predict_exog(exog, transform=transform)
+        identification.warn_of_predictions(self.estimate, np.asarray(columns, dtype=np.float64))
+        whole = self._whole
+        return LikelihoodModelResults.predict(whole, exog, transform, *args, **kwargs)
+
+    def get_prediction(
+        self, exog: Any = None, transform: bool = True, row_labels: Any = None, **_: Any
+    ) -> PredictionResults:
+        """Predictions for new data with intervals.
+
+        The variance of the mean is ``z' V z``, V the covariance of the
+        coefficients with the privacy noise; that of a new observation adds
+        the error variance. `summary_frame(alpha)` has both intervals.
+        """
+        _require_new_data(exog, "get_prediction")
+        columns, index = self._transform_predict_exog(exog, transform=transform)
+        columns = np.asarray(columns, dtype=np.float64)
+        identification.warn_of_predictions(self.estimate, columns)
+        variance = np.einsum("ij,jk,ik->i", columns, self.estimate.cov, columns)
+        return PredictionResults(
+            self.model.predict(self.estimate.params, columns),
+            variance,
+            self.scale,
+            df=self.df_resid,
+            dist="t" if self.use_t else "norm",
+            row_labels=index if row_labels is None else row_labels,
+        )
+
+    def _transform_predict_exog(self, exog: Any, transform: bool = True) -> Any:
+        if transform and isinstance(exog, pd.DataFrame | Mapping):
+            _require_known(exog, self.design)
+        return super()._transform_predict_exog(exog, transform=transform)
+
+    def remove_data(self) -> None:
+        """Do nothing: there are no records here to remove."""
+
+
+class _Unchecked:
+    """Results whose Wald tests are not checked for identification."""
+
+    def __init__(self, results: Inference) -> None:
+        self._results = results
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._results, name)
+
+    def wald_test(self, *args: Any, **options: Any) -> Any:
+        return LikelihoodModelResults.wald_test(self._results, *args, **options)
+
+
+def _require_known(new: Any, design: Design) -> None:
+    """Refuse new data that lack a variable or hold an undeclared level; missing ones may be."""
+    for name in design.variables:
+        if name not in new:
+            raise DataError(
+                f"the new data lack the variable {name!r}, which the formula uses; add the column"
+            )
+        variable = design.domain[name]
+        if isinstance(variable, Categorical):
+            values = pd.Series(np.atleast_1d(np.asarray(new[name], dtype=object)))
+            if not values[values.notna()].isin(variable.levels).all():
+                raise DataError(
+                    f"the new data hold a level of {name!r} that is not declared; the levels are "
+                    f"{', '.join(map(repr, variable.levels))}"
+                )
+
+
+def _require_new_data(exog: Any, method: str) -> None:
+    if exog is None:
+        raise NotReleasedError(
+            f"{method}() without new data would show the fitted values of the records, which are "
+            f"not released; pass a table, {method}(new_data)"
+        )

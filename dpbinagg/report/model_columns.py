@@ -1,0 +1,238 @@
+"""From results objects to the columns of a table of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbinagg.accounting import gdp
+from dpbinagg.errors import NotReleasedError, ReleaseError
+from dpbinagg.public.arguments import explains_arguments
+from dpbinagg.report import tables
+from dpbinagg.report.base import ReleaseResults
+from dpbinagg.report.identification import CELL, identified
+from dpbinagg.report.labels import readable
+from dpbinagg.report.references import reference_notes
+from dpbinagg.report.side_by_side import TITLE, RegressionTable, choose_terms
+
+LEAST_DECIMALS = 3
+"""As journals print; small standard errors get more."""
+
+BELOW = ("error", "interval", "p", "none")
+
+STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
+"""p-values below which an estimate gets stars, as economists use them."""
+
+STATISTICS: dict[str, tuple[str, Callable[[ReleaseResults], str]]] = {
+    "response": ("Response", lambda r: readable(r.design.response_name)),
+    "nobs": ("Observations (noisy)", lambda r: tables.whole(r.nobs)),
+    "rsquared": ("R-squared", lambda r: f"{r.rsquared:z.3f}"),
+    "rsquared_adj": ("Adj. R-squared", lambda r: f"{r.rsquared_adj:z.3f}"),
+    "sigma": ("Residual std. error", lambda r: f"{r.sigma:.4g}"),
+    "fvalue": ("F-statistic", lambda r: f"{r.fvalue:.4g}"),
+    "aic": ("AIC", lambda r: f"{r.aic:.1f}"),
+    "bic": ("BIC", lambda r: f"{r.bic:.1f}"),
+    "n_bins": ("Bins", lambda r: tables.whole(r.release.n_bins)),
+    "estimator": ("Estimator", lambda r: r.estimator),
+    "cov_type": ("Covariance", lambda r: r.cov_type),
+    "mu": ("Privacy (mu)", lambda r: f"{r.release.mu:.4g}"),
+    "epsilon": ("Epsilon", lambda r: f"{r.epsilon:.3g} ({tables.power(r.delta)})"),
+}
+"""Rows under the coefficients: heading, and text for a model."""
+
+SHOWN = ("response", "nobs", "rsquared", "estimator", "cov_type", "mu", "epsilon")
+
+
+@explains_arguments
+def summary_table(
+    results: Any,
+    labels: Sequence[str] | None = None,
+    *,
+    keep: str | Iterable[str] | None = None,
+    drop: str | Iterable[str] | None = None,
+    names: Mapping[str, str] | None = None,
+    below: str = "error",
+    stars: bool = False,
+    alpha: float = 0.05,
+    statistics: Sequence[str] = SHOWN,
+    title: str = TITLE,
+) -> RegressionTable:
+    """Models side by side, as a table to hand in.
+
+    Parameters
+    ----------
+    results : results object, list or mapping of them
+        What `dp_ols` or ``release.ols`` returned; the keys of a mapping are labels.
+    labels : list of str, optional
+        Headings; (1), (2), ... by default.
+    keep, drop : str or list of str, optional
+        Terms to show, in this order, and terms to leave out.
+    names : mapping, optional
+        Other names for terms, as in ``{"educ": "Education (years)"}``.
+    below : {"error", "interval", "p", "none"}
+        What is under each estimate.
+    stars : bool
+        Whether p-values below 0.1, 0.05 and 0.01 are marked.
+    alpha : float
+        The intervals cover with probability ``1 - alpha``.
+    statistics : list of str
+        Rows under the coefficients, from: response, nobs, rsquared, rsquared_adj, sigma,
+        fvalue, aic, bic, n_bins, estimator, cov_type, mu, epsilon.
+    title : str
+
+    Returns
+    -------
+    RegressionTable
+        Prints as text; `to_latex` (booktabs), `to_html`, `to_markdown`, `to_word` and `frame`.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols, summary_table
+    >>> from dpbinagg.datasets import load_school
+    >>> school = load_school()
+    >>> res = dp_ols("score ~ treatment + pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> table = summary_table([res.release.ols("score ~ treatment"), res], drop="Intercept")
+    >>> list(table.frame.columns)
+    ['(1)', '(2)']
+    """
+    models, headings = _models(results, labels)
+    if below not in BELOW:
+        raise ReleaseError(f"below must be one of {', '.join(map(repr, BELOW))}, got {below!r}")
+    terms = list(dict.fromkeys(name for model in models for name in model.design.column_names))
+    shown = {term: readable(term) for term in terms} | dict(names or {})
+    _require_known("names", shown, terms)
+    _require_known("statistics", statistics, list(STATISTICS))
+    body = []
+    for term in choose_terms(terms, keep, drop, shown):
+        body += _term_rows(models, term, shown[term], below, stars, alpha)
+    foot = [[STATISTICS[name][0], *_facts(models, name)] for name in statistics]
+    notes = _notes(models, headings, below, stars, alpha)
+    return RegressionTable(title, headings, body, foot, notes)
+
+
+def _models(
+    results: Any, labels: Sequence[str] | None
+) -> tuple[list[ReleaseResults], tuple[str, ...]]:
+    if isinstance(results, Mapping):
+        labels = list(results) if labels is None else labels
+        results = list(results.values())
+    elif not isinstance(results, list | tuple):
+        results = [results]
+    models = [getattr(one, "_results", one) for one in results]
+    for one in models:
+        if not isinstance(one, ReleaseResults):
+            raise ReleaseError(
+                f"summary_table takes results of dp_ols, got {type(one).__name__}; for others "
+                "beside them use statsmodels' summary_col, which takes both"
+            )
+    if not models:
+        raise ReleaseError("summary_table needs at least one results object")
+    found = [f"({k})" for k in range(1, len(models) + 1)] if labels is None else list(labels)
+    if len(found) != len(models):
+        raise ReleaseError(f"labels must have {len(models)} headings, got {len(found)}")
+    return models, tuple(str(label) for label in found)
+
+
+def _require_known(argument: str, given: Iterable[str], known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ReleaseError(f"{argument}: {name!r} is not known; choose from {', '.join(known)}")
+
+
+def _term_rows(
+    models: list[ReleaseResults], term: str, name: str, below: str, stars: bool, alpha: float
+) -> list[list[str]]:
+    """The estimates of a term and what is under them; empty cells where a model lacks it."""
+    first, second = [name], [""]
+    errors = [
+        float(model.bse[model.design.column_names.index(term)])
+        for model in models
+        if term in model.design.column_names
+    ]
+    finite = [error for error in errors if np.isfinite(error)]
+    decimals = tables.decimals_for(min(finite, default=np.nan), LEAST_DECIMALS)
+    for model in models:
+        estimate, under = "", ""
+        if term in model.design.column_names:
+            j = model.design.column_names.index(term)
+            estimate, under = _cell(model, j, decimals, below, stars, alpha)
+        first.append(estimate)
+        second.append(under)
+    return [first] if below == "none" else [first, second]
+
+
+def _cell(
+    model: ReleaseResults, j: int, decimals: int, below: str, stars: bool, alpha: float
+) -> tuple[str, str]:
+    if not identified(model.estimate)[j]:
+        return CELL, ""
+    p = float(model.pvalues[j])
+    marks = next((mark for limit, mark in STARS if p < limit), "") if stars else ""
+    estimate = tables.number(float(model.params[j]), decimals) + marks
+    if below == "interval":
+        ends = (tables.number(float(end), decimals) for end in model.conf_int(alpha)[j])
+        return estimate, f"[{', '.join(ends)}]"
+    if below == "p":
+        return estimate, f"p = {tables.p_value(p)}" if p >= 5e-4 else "p < 0.001"
+    return estimate, f"({tables.number(float(model.bse[j]), decimals)})"
+
+
+def _facts(models: list[ReleaseResults], name: str) -> list[str]:
+    cells = []
+    for model in models:
+        try:
+            cells.append(STATISTICS[name][1](model))
+        except NotReleasedError:
+            cells.append("not released")
+    return cells
+
+
+def _notes(
+    models: list[ReleaseResults],
+    labels: tuple[str, ...],
+    below: str,
+    stars: bool,
+    alpha: float,
+) -> list[str]:
+    notes: list[str] = []
+    for label, model in zip(labels, models, strict=True):
+        urgent = [one for one in model.summary().notes if one.startswith("CAUTION")]  # type: ignore[attr-defined]
+        notes += [f"{label}: {one}" for one in urgent]
+    if any(not model.release.privacy.secure for model in models):
+        notes.insert(
+            0,
+            "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the "
+            "seed can remove it.",
+        )
+    under = {
+        "error": "Standard errors in parentheses.",
+        "interval": f"{100 * (1 - alpha):g}% intervals in brackets.",
+        "p": "p-values below the estimates.",
+        "none": "",
+    }[below]
+    ignoring = [x for x, m in zip(labels, models, strict=True) if m.estimator == "naive"]
+    truth = (
+        f"They include the privacy noise, except in {tables.listed(ignoring)}."
+        if ignoring
+        else "They include the privacy noise."
+    )
+    marks = "* p < 0.1, ** p < 0.05, *** p < 0.01." if stars else ""
+    counts = "Numbers of observations are noisy."
+    notes.append(" ".join(filter(None, [under, truth if under else "", marks, counts])))
+    notes += dict.fromkeys(note for model in models for note in reference_notes(model.design))
+    return [*notes, _privacy(models)]
+
+
+def _privacy(models: list[ReleaseResults]) -> str:
+    """What all columns together cost, if they are about the same records."""
+    releases = {id(model.release): model.release for model in models}
+    mus = [release.mu for release in releases.values()]
+    if len(mus) == 1:
+        shared = "All columns are from one release" if len(models) > 1 else "Privacy"
+        return f"{shared}: mu = {mus[0]:.4g} (Gaussian differential privacy)."
+    return (
+        f"The columns are from {len(mus)} releases. If these are about the same records, together "
+        f"they are mu = {gdp.compose(*mus):.4g} (Gaussian differential privacy)."
+    )
