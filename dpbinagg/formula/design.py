@@ -18,7 +18,7 @@ from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLe
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
-from dpbinagg.formula.terms import Bounds, Values
+from dpbinagg.formula.terms import Bounds, Subterm, Values
 from dpbinagg.public.boxes import Boxes, Records
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
