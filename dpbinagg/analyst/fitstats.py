@@ -156,7 +156,8 @@ def fit_statistics(
         return None
     if estimate.scale <= 0.0 or estimate.nobs <= p:
         return None
-    first, fitted = replay(release)
+    steps = replay(release)
+    first, fitted = steps.first, steps.fitted
     refined = estimate.name == NAME and fitted is not None
     state = fitted.state if refined and fitted is not None else first
     columns = None if design is release.design else sub_model(release, design)

@@ -15,9 +15,11 @@ from dpbinagg.analyst.ols.ensemble import (
     truths,
 )
 from dpbinagg.analyst.ols.margins import SEED
-from dpbinagg.analyst.ols.moments import MomentPlan, RowLayout, complete
+from dpbinagg.analyst.ols.moments import MomentPlan
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.formula.layout import RowLayout
+from dpbinagg.release.products import complete
 
 FEWEST = 20.0
 """Records that are assumed at least: fewer would leave nothing to divide by."""
@@ -60,8 +62,8 @@ def start(
     """
     rng = np.random.default_rng(SEED)
     k = public.size
-    full = complete(plan, matrix)
-    copies = complete(plan, symmetric_noise(rng, scales, members_of(k)))
+    full = complete(plan.request.levels, matrix)
+    copies = complete(plan.request.levels, symmetric_noise(rng, scales, members_of(k)))
     nobs, nobs_sd = _number(full[0, 0], scales[0, 0], *count)
     side = plan.g_map @ public.whitening.T
     response = plan.y_map - plan.g_map @ plan.guess
@@ -116,7 +118,8 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     errors = (applied(believed, true) + cross) @ gain.T - true
     level = of_gram.level
     loose = np.minimum(1.0, (UNRESOLVED * level / np.maximum(of_gram.values, level / 2.0)) ** 2)
-    left = (rng.normal(size=cross.shape) * loose * GENEROUS * np.sqrt(total)) @ of_gram.vectors.T
+    along = (of_gram.vectors * loose) @ of_gram.vectors.T
+    left = rng.normal(size=cross.shape) @ along * (GENEROUS * np.sqrt(total))
     left = left - applied(believed, left) @ gain.T
     rest = np.eye(k) - gain @ used
     after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)

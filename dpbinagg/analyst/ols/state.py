@@ -9,9 +9,9 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import Coordinates
 from dpbinagg.analyst.ols.ensemble import inverse_root, moved, spectrum
-from dpbinagg.analyst.ols.moments import RowLayout
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array
+from dpbinagg.formula.layout import RowLayout
 
 
 @dataclass(frozen=True, slots=True)
