@@ -95,7 +95,7 @@ def replicate(cell: Cell, whole: Reference, seed: int, number: int) -> dict[str,
         noise = rng_for("noise", seed, cell.name, number)
         result = dp_ols(cell.formula, frame, mu=cell.mu, bounds=cell.bounds, rng=noise)
         seconds = time.perf_counter() - start
-        ranges = working_ranges(result.release.domain, frame)
+        ranges = working_ranges(result.release.outer.domain, frame)
         truth = whole
         found = {name: pair for name, pair in ranges.items() if cell.bounds.get(name) is None}
         if any(_reaches_beyond(whole.frame[name], pair) for name, pair in found.items()):

@@ -291,6 +291,9 @@ def test_a_release_is_replaced_only_on_demand_and_refused_before_it_is_paid_for(
     assert "--overwrite" in capsys.readouterr().err
     assert (out / "release.json").read_bytes() == before
     assert Ledger(ledger).spent == 1.0
+    assert run(*arguments, "--ledger", ledger, "--overwrite", "--copies", "0") == 1
+    assert "copies must be" in capsys.readouterr().err
+    assert Ledger(ledger).spent == 1.0
     assert run(*arguments, "--ledger", ledger, "--overwrite") == 0
     assert (out / "release.json").read_bytes() != before
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
-from dpbinagg.analyst.ols.finish import Fitted
+from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.ols.smaller import smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start
-from dpbinagg.analyst.ols.state import State
-from dpbinagg.analyst.ols.transcript import replay as replay_steps
+from dpbinagg.analyst.ols.steps import Steps, begin
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.public.scaling import column_scaling
+from dpbinagg.release.questions import MOMENTS
 from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import margins, number, rounds
 
 
 def released_bins(release: Release) -> Bins | None:
@@ -46,20 +45,13 @@ def released_bins(release: Release) -> Bins | None:
 
 
 def released_moments(release: Release) -> Moments | None:
-    """The released second moments; None where there are none."""
+    """The second moments of design columns that a release tells; None where there are none."""
     if "moments" not in release.statistics:
         return None
-    return moments_from(release.design, release.statistics, release.noise_scales)
-
-
-def moments_from(
-    design: Design, statistics: Mapping[str, Any], noise_scales: Mapping[str, Any]
-) -> Moments:
-    """The second moments among released statistics."""
-    scaling = column_scaling(design)
+    scaling = release.column_scaling
     return Moments.from_scaling(
-        statistics["moments"],
-        noise_scales["moments"],
+        release.statistics["moments"],
+        release.noise_scales["moments"],
         scaling.centre,
         scaling.scale,
         scaling.centre_y,
@@ -132,7 +124,7 @@ class Estimates(Mapping[str, Estimate]):
         return bin_estimators.paper(self._known_bins())
 
     def _from_moments(self) -> Estimate:
-        first, _ = replay(self._release)
+        first = replay(self._release).first
         return from_start(first) if self._columns is None else smaller_start(first, self._columns)
 
     def _combined(self) -> Estimate:
@@ -141,32 +133,48 @@ class Estimates(Mapping[str, Estimate]):
         return replace(self["moments"], name="combined")
 
     def _refined(self) -> Estimate:
-        _, fitted = replay(self._release)
+        fitted = replay(self._release).fitted
         assert fitted is not None
         return fitted.estimate() if self._columns is None else smaller_model(fitted, self._columns)
 
 
-_REPLAYED: WeakKeyDictionary[Release, tuple[State, Fitted | None]] = WeakKeyDictionary()
-"""Where releases led; it follows from what they hold."""
+_REPLAYED: WeakKeyDictionary[Release, Steps] = WeakKeyDictionary()
+"""Several estimates of one release need the same steps."""
 
 
-def replay(release: Release) -> tuple[State, Fitted | None]:
-    """Where the moments and the rounds of a release lead."""
+def replay(release: Release) -> Steps:
+    """Where the moments and the rounds of a release lead: a fold over its transcript."""
     if release not in _REPLAYED:
         try:
-            found = replay_steps(release.outer, release.statistics, release.noise_scales)
+            _REPLAYED[release] = _replayed(release)
         except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
             raise ReleaseError(
                 "the rounds of scores do not follow from the moments of the release; it was "
                 "changed, or made by another version of the package"
             ) from None
-        _REPLAYED[release] = found
     return _REPLAYED[release]
 
 
-def remember(release: Release, first: State, fitted: Fitted | None) -> None:
+def _replayed(release: Release) -> Steps:
+    transcript = release.transcript
+    known = {name: Margin(**counts) for name, counts in margins(transcript).items()}
+    working = release.design.domain
+    entry = transcript.first(MOMENTS)
+    if entry is None:
+        raise ValueError("a release without moments leads nowhere")
+    outer = release.outer
+    names = dict.fromkeys((*outer.variables, *outer.response_variables))
+    plan = begin(outer, working, known or uniform_margins(outer.domain, names))
+    products, sd = entry.answer.values[0], entry.answer.scales[0]
+    steps = Steps.start(plan, products, sd, number(transcript))
+    for request, answer, noise in rounds(transcript):
+        steps = steps.replayed(request, answer, noise)
+    return steps
+
+
+def remember(release: Release, steps: Steps) -> None:
     """Keep where a fresh release led, which `replay` would find again."""
-    _REPLAYED[release] = (first, fitted)
+    _REPLAYED[release] = steps
 
 
 def sub_model(release: Release, design: Design) -> Array:

@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> None:
     from dpbinagg.api import dp_ols
 
     if options.out:
-        check_folder(options.out, options.overwrite)
+        check_folder(options)
     data = getattr(datasets, LOADERS[options.data])()
     results = dp_ols(data.formula, data.frame, options.mu, bounds=data.codebook, rng=options.rng)
     folder = save(results, options) if options.out else None

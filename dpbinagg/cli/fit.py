@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     domain = public_domain(options.bounds, options.bound)
     budget = parse_budget(options.budget)
     if options.out:
-        check_folder(options.out, options.overwrite)
+        check_folder(options)
     ledger = open_ledger(options.ledger)
     data = open_source(
         options.data,
@@ -160,32 +160,38 @@ def open_ledger(path: str | None) -> Ledger | None:
     return Ledger(path)
 
 
-def check_folder(folder: str, overwrite: bool) -> None:
-    """Refuse a folder that cannot be written, before any budget is spent."""
-    from dpbinagg.release.folder import check_target
+def check_folder(options: argparse.Namespace) -> None:
+    """Refuse a folder that cannot be written as asked, before any budget is spent."""
+    from dpbinagg.report.publish import check_request
 
-    target = check_target(folder, overwrite)
+    check_request(options.out, **_wishes(options))
+    parent = Path(options.out).absolute().parent
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=target.parent).close()
+        parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=parent).close()
     except OSError as error:
         raise ReleaseError(
-            f"--out {folder!r} cannot be written ({type(error).__name__}); choose another folder"
+            f"--out {options.out!r} cannot be written ({type(error).__name__}); choose another "
+            "folder"
         ) from None
+
+
+def _wishes(options: argparse.Namespace) -> dict[str, Any]:
+    """What the folder shall hold and say."""
+    said = {name: getattr(options, name) for name in ABOUT}
+    return {
+        "overwrite": options.overwrite,
+        "copies": options.copies,
+        "formats": options.format,
+        **said,
+    }
 
 
 def save(results: Any, options: argparse.Namespace) -> Path:
     """Write the folder; if that fails, write it elsewhere rather than lose a paid release."""
     folder = Path(options.out)
     try:
-        results.save(
-            folder,
-            options.overwrite,
-            copies=options.copies,
-            formats=options.format,
-            rng=_stream(options.rng),
-            **{name: getattr(options, name) for name in ABOUT},
-        )
+        results.save(folder, rng=_stream(options.rng), **_wishes(options))
         return folder
     except DPBinAggError as error:
         rescue = Path(tempfile.mkdtemp(prefix="dpbinagg-")) / "release"

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Any
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.fit import remember
-from dpbinagg.analyst.ols.finish import Fitted
-from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
-from dpbinagg.analyst.ols.start import start
-from dpbinagg.analyst.ols.state import State
-from dpbinagg.analyst.ols.transcript import begin, column_moments, present
+from dpbinagg.analyst.ols.rounds import plan_round, round_mus
+from dpbinagg.analyst.ols.steps import Steps, begin
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.protocol import progress
-from dpbinagg.protocol.questions import (
+from dpbinagg.protocol.dialogue import Dialogue
+from dpbinagg.protocol.ranges import needs_range
+from dpbinagg.protocol.rows import coded_rows, rows_of
+from dpbinagg.protocol.settings import Settings, check_scale
+from dpbinagg.protocol.working import OneWay, one_way, uniform
+from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.paths import MAX_DEPTH, Paths
+from dpbinagg.reading import open_source
+from dpbinagg.release.questions import (
     bin_questions,
-    bin_statistics,
     count_question,
     moment_question,
     round_answer,
     round_question,
 )
-from dpbinagg.protocol.ranges import needs_range
-from dpbinagg.protocol.rows import coded_rows, rows_of
-from dpbinagg.protocol.settings import Settings, check_scale
-from dpbinagg.protocol.working import OneWay, one_way, uniform
-from dpbinagg.public.domain import Numeric
-from dpbinagg.public.partition import Partition
-from dpbinagg.public.paths import MAX_DEPTH, Paths
-from dpbinagg.public.scaling import bin_scaling
-from dpbinagg.reading import open_source
 from dpbinagg.release.release import Release
 
 LARGE_TABLE = 10_000
@@ -140,33 +135,28 @@ def conduct(
     curator: Curator, design: Design, allocation: Allocation, settings: Settings
 ) -> Release:
     """Ask the curator for each component in turn and put the release together."""
-    declared = design.domain
+    declared, dialogue = design.domain, Dialogue(curator)
     progress.start(n_steps(allocation))
     progress.step("one-way counts")
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
     counts = uniform(design)
     if allocation.ranges:
-        counts = one_way(curator, design, kept, allocation.ranges)
+        counts = one_way(dialogue, design, kept, allocation.ranges)
     outer = design.bounded_by(counts.working)
     design = design.with_domain(counts.working)
     check_scale(design)
     check_scale(outer)
     progress.step("partition")
-    partition = make_partition(curator, design, allocation, settings, counts.total)
-    statistics: dict[str, Any] = {}
-    scales: dict[str, Any] = {}
+    partition = make_partition(dialogue, design, allocation, settings, counts.total)
     led = None
     if allocation.moments:
         progress.step("second moments")
-        statistics, scales, led = estimate(curator, outer, design, counts, allocation)
+        led = estimate(dialogue, outer, design.domain, counts, allocation)
     if allocation.count:
         progress.step("sums in bins")
-        questions, mus = bin_questions(design, partition, allocation, settings.calibration)
-        answers = curator.answer(questions, mus, rows_of(design))
-        scaling = bin_scaling(design, partition, settings.calibration)
-        found = bin_statistics(scaling, answers)
-        statistics, scales = found[0] | statistics, found[1] | scales
+        asked = bin_questions(design, partition, allocation, settings.calibration)
+        dialogue.ask(*asked, rows_of(design))
     release = Release(
         design,
         declared,
@@ -174,63 +164,31 @@ def conduct(
         allocation,
         settings.calibration,
         privacy_of(curator, settings),
-        statistics,
-        scales,
+        dialogue.transcript,
     )
     if led is not None:
-        remember(release, *led)
+        remember(release, led)
     return release
 
 
 def estimate(
-    curator: Curator, outer: Design, working: Design, counts: OneWay, allocation: Allocation
-) -> tuple[dict[str, Any], dict[str, Any], tuple[State, Fitted | None]]:
+    dialogue: Dialogue, outer: Design, working: Domain, counts: OneWay, allocation: Allocation
+) -> Steps:
     """Second moments and rounds of scores: the analyst asks, the curator answers.
 
     Requests are functions of what was released before, hence public.
     """
     rows = coded_rows(outer)
-    plan = begin(outer, counts.working, counts.margins)
-    (answer,) = curator.answer(
-        [moment_question(plan.moments.request, rows)], [allocation.moments], rows
-    )
-    products, sd = answer.values[0], answer.scales[0]
-    first = state = start(plan.layout, plan.public, plan.moments, products, sd, counts.count)
-    fitted = None
-    requests: list[dict[str, Any]] = []
-    answers: list[dict[str, Any]] = []
-    noise: list[dict[str, Any]] = []
+    plan = begin(outer, working, counts.margins)
+    question = moment_question(plan.moments.request, rows)
+    (answer,) = dialogue.ask([question], [allocation.moments], rows)
+    steps = Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
     for mu in round_mus(allocation.scores) if allocation.scores else ():
         progress.step("residual scores")
-        state, request = plan_round(state, mu)
-        (answer,) = curator.answer([round_question(request, rows)], [mu], rows)
-        found, its_sd = round_answer(request, answer)
-        before, state = state.tail, update(state, request, found, its_sd)
-        if request.last and before is not None:
-            fitted = Fitted(state, request, found, its_sd, before)
-        requests.append(asdict(request))
-        answers.append(present(found))
-        noise.append(present(its_sd))
-    matrix, matrix_sd = column_moments(working, plan, products, sd)
-    statistics: dict[str, Any] = {
-        "margins": {name: asdict(margin) for name, margin in counts.margins.items()},
-        "total": counts.total,
-        "moments": matrix,
-        "products": products,
-        "plan": plan.to_dict(),
-    }
-    scales: dict[str, Any] = {
-        "margins": {name: margin.sd for name, margin in counts.margins.items()},
-        "total": counts.total_sd,
-        "moments": matrix_sd,
-        "products": sd,
-        "plan": {},
-    }
-    if answers:
-        # A request is computed from what was released before: it has no noise of its own.
-        statistics |= {"scores": answers, "requests": requests}
-        scales |= {"scores": noise, "requests": []}
-    return statistics, scales, (first, fitted)
+        state, request = plan_round(steps.state, mu)
+        (answer,) = dialogue.ask([round_question(request, rows)], [mu], rows)
+        steps = steps.taken(state, request, *round_answer(request, answer))
+    return steps
 
 
 def n_steps(allocation: Allocation) -> int:
@@ -247,7 +205,7 @@ def privacy_of(curator: Curator, settings: Settings) -> Privacy:
 
 
 def make_partition(
-    curator: Curator,
+    dialogue: Dialogue,
     design: Design,
     allocation: Allocation,
     settings: Settings,
@@ -261,14 +219,14 @@ def make_partition(
         return Partition.grid(design.domain.subset(design.variables), GRID_BINS)
     paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
-        return curator.partition(paths, allocation.partition, 0.0)
+        return dialogue.curator.partition(paths, allocation.partition, 0.0)
     mu_tree = allocation.partition
     if math.isnan(total):
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
-        (answer,) = curator.answer([count_question()], [share])
+        (answer,) = dialogue.ask([count_question()], [share])
         total = float(answer.values[0][0])
-    return curator.partition(paths, mu_tree, split_threshold(total, allocation))
+    return dialogue.curator.partition(paths, mu_tree, split_threshold(total, allocation))
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

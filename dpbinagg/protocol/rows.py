@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.ols.layout import coded_scaling
 from dpbinagg.formula import Design
 from dpbinagg.formula.coded import CodedDesign
+from dpbinagg.formula.layout import coded_scaling
 from dpbinagg.kernel.view import Rows
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.scaling import column_scaling

@@ -6,14 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from dpbinagg.analyst.ols.margins import Margin
+from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
 from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
-from dpbinagg.kernel.curator import Curator
-from dpbinagg.protocol.questions import margin_question
+from dpbinagg.protocol.dialogue import Dialogue
 from dpbinagg.protocol.ranges import (
     FIRST_SHARE,
     histogram_edges,
@@ -23,6 +20,7 @@ from dpbinagg.protocol.ranges import (
     working_range,
 )
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
+from dpbinagg.release.questions import margin_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class OneWay:
         return (0.0, math.inf) if math.isnan(self.total) else (self.total, self.total_sd)
 
 
-def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) -> OneWay:
+def one_way(dialogue: Dialogue, design: Design, fixed: frozenset[str], mu: float) -> OneWay:
     """Count all variables of a design, and find working ranges of the numeric ones.
 
     A record falls in one cell of each of the v variables and adds 1 to the total. Where a variable
@@ -58,7 +56,7 @@ def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) 
 
     Parameters
     ----------
-    curator : Curator
+    dialogue : Dialogue
     design : Design
     fixed : frozenset of str
         Variables that keep their bounds.
@@ -67,7 +65,7 @@ def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) 
     names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
     variables = {name: design.domain[name] for name in names}
     open_ = [n for n in design.unbounded if n in variables]
-    margins, total, sd = _look(curator, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
+    margins, total, sd = _look(dialogue, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
     found = {
         name: working_range(_edges(margins[name]), margins[name].counts, sd, variable, total)
         for name, variable in variables.items()
@@ -80,7 +78,7 @@ def one_way(curator: Curator, design: Design, fixed: frozenset[str], mu: float) 
             for name in open_
             if too_coarse(_edges(margins[name]), found[name], _declared(variables[name]))
         }
-        more, again, its_sd = _look(curator, coarse, rest)
+        more, again, its_sd = _look(dialogue, coarse, rest)
         for name, margin in more.items():
             first = _declared(coarse[name])
             found[name] = second_range(_edges(margin), margin.counts, its_sd, first, total)
@@ -108,7 +106,7 @@ def _edges(margin: Margin) -> Array:
 
 
 def _look(
-    curator: Curator, variables: Mapping[str, Variable], mu: float
+    dialogue: Dialogue, variables: Mapping[str, Variable], mu: float
 ) -> tuple[dict[str, Margin], float, float]:
     """Noisy counts of each variable, the noisy total, and the noise of each count."""
     edges = {
@@ -123,7 +121,7 @@ def _look(
         else:
             assert its_edges is not None
             cells[name] = NumberCells(name, its_edges)
-    (answer,) = curator.answer([margin_question(cells, with_total=True)], [mu])
+    (answer,) = dialogue.ask([margin_question(cells, with_total=True)], [mu])
     sd = float(answer.scales[-1][0])
     margins = {
         name: Margin(edges[name], counts, sd)
@@ -134,12 +132,5 @@ def _look(
 
 def uniform(design: Design) -> OneWay:
     """Where nothing is spent on counts: every value within the bounds is as likely as any other."""
-    margins: dict[str, Margin] = {}
-    for name in dict.fromkeys((*design.variables, *design.response_variables)):
-        variable = design.domain[name]
-        if isinstance(variable, Categorical):
-            margins[name] = Margin(None, np.ones(len(variable.levels)), 0.0)
-        else:
-            edges = histogram_edges(variable)
-            margins[name] = Margin(edges, np.diff(edges), 0.0)
-    return OneWay(design.domain, margins, math.nan, math.inf)
+    names = dict.fromkeys((*design.variables, *design.response_variables))
+    return OneWay(design.domain, uniform_margins(design.domain, names), math.nan, math.inf)

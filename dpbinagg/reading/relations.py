@@ -45,11 +45,10 @@ class RelationSource(Source):
 
     def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed."""
-        chosen = self._relation.project(", ".join(self._selected(name) for name in variables))
+        chosen = self._relation.project(self._selection(variables))
         if find_spec("pyarrow") is None:
-            chosen = chosen.execute()
-            while len(chunk := chosen.fetch_df_chunk(ROWS // VECTOR)):
-                yield chunk
+            # Without Arrow a relation has no batches: the columns are fetched as a whole.
+            yield chosen.df()
             return
         reader = (getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader)(ROWS)
         try:
@@ -57,6 +56,9 @@ class RelationSource(Source):
         finally:
             # An open result would block the connection.
             reader.close()
+
+    def _selection(self, variables: Sequence[str]) -> str:
+        return ", ".join(self._selected(name) for name in variables)
 
     def _selected(self, name: str) -> str:
         quoted = '"' + name.replace('"', '""') + '"'
@@ -83,7 +85,7 @@ class ParquetSource(RelationSource):
             relation = connection().read_parquet(pattern)
         if relation is None:
             raise DataError(f"data: {pattern!r} cannot be read as Parquet; is it damaged?")
-        self._files = list(files)
+        self._pattern, self._files = pattern, list(files)
         super().__init__(relation)
 
     def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
@@ -91,11 +93,21 @@ class ParquetSource(RelationSource):
 
         DuckDB stops at a text that is not UTF-8, Arrow hands it over as it is.
         """
+        if find_spec("pyarrow") is None:
+            yield from self._chunks(variables)
+            return
         texts = any(self.schema[name].stored == "text" for name in variables)
-        if not texts or not self._files or find_spec("pyarrow") is None:
+        if not texts or not self._files:
             yield from super().parts(domain, variables)
             return
         from pyarrow import dataset
 
         files = dataset.dataset(self._files, format="parquet")
         yield from files.scanner(columns=list(variables), batch_size=ROWS).to_batches()
+
+    def _chunks(self, variables: Sequence[str]) -> Iterator[Any]:
+        """Batches as pandas frames."""
+        query = f"SELECT {self._selection(variables)} FROM read_parquet(?)"
+        result = connection().execute(query, [self._pattern])
+        while len(chunk := result.fetch_df_chunk(ROWS // VECTOR)):
+            yield chunk

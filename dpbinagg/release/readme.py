@@ -13,7 +13,7 @@ from dpbinagg.release.about import NOT_STATED, About
 from dpbinagg.release.release import Release
 from dpbinagg.release.scripts import template
 
-STATISTICS = ("bins.csv", "moments.csv", "release.json")
+STATISTICS = ("bins.csv", "moments.csv", "release.json", "transcript.json")
 SOFTWARE = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "opendp")
 """Packages whose version may show in the last digits, or in the noise."""
 
@@ -43,6 +43,7 @@ FILES = {
     "bins.csv": "the released bins: boxes, noisy counts and sums, scale of the noise",
     "moments.csv": "the released second moments and the scale of their noise",
     "release.json": "the release: formula, bounds, partition, budget, privacy",
+    "transcript.json": "every question that was asked of the records, and its noisy answer",
     "manifest.json": "format, version, sizes and checksums",
 }
 """Every file that a folder may have, in the order of the README."""
@@ -64,7 +65,7 @@ def readme(
     names: Sequence[str],
     about: About,
     copies: int = 1,
-    seeded: bool = False,
+    drawn: str = "without a seed",
 ) -> bytes:
     """The README of a folder with the files `names`."""
     held = set(names)
@@ -97,7 +98,7 @@ def readme(
         r_packages="no packages" if by_csv else "with the package arrow",
         python_packages="pandas and statsmodels" + ("" if by_csv else " and pyarrow"),
         software=software(),
-        seeded="with a seed" if seeded else "without a seed",
+        drawn=drawn,
         version=version_of("dpbinagg"),
     )
     return text.encode()

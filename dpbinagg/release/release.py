@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,9 +15,11 @@ from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design, build_design
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+from dpbinagg.release.transcript import Transcript, statistics_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +68,8 @@ class Release:
     calibration : str
         "joint" or "paper".
     privacy : Privacy
+    transcript : Transcript
+        Every question that was asked, its noisy answer, and its mu.
     statistics : mapping
         What was released, by component; a component without a share of the budget is absent.
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
@@ -99,9 +104,24 @@ class Release:
     allocation: Allocation
     calibration: str
     privacy: Privacy
-    statistics: Mapping[str, Any] = field(repr=False)
-    noise_scales: Mapping[str, Any] = field(repr=False)
+    transcript: Transcript = field(repr=False)
     choice: Choice = Choice()
+
+    @cached_property
+    def _views(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return statistics_of(
+            self.transcript, self.outer, self.design, self.partition, self.calibration
+        )
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """What was released, by component: a view of the transcript."""
+        return self._views[0]
+
+    @property
+    def noise_scales(self) -> Mapping[str, Any]:
+        """Standard deviations of the noise of `statistics`."""
+        return self._views[1]
 
     @property
     def formula(self) -> str:
@@ -144,6 +164,7 @@ class Release:
         """Public centre and scale of every column over the working domain."""
         return column_scaling(self.design)
 
+    @explains_arguments
     def ols(
         self,
         formula: str | None = None,
@@ -178,6 +199,7 @@ class Release:
             chosen.cov_type if cov_type is None else cov_type,
         )
 
+    @explains_arguments
     def synthesize(
         self,
         size: int | None = None,

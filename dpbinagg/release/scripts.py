@@ -40,9 +40,9 @@ class Job:
     design : Design
     domain : Domain
     table : DataFrame
-        Calibrated records.
+        Calibrated records: the response, raw or transformed, and the raw covariates.
     formula : str
-        The formula that fits them.
+        The formula that fits them in Python.
     file : str
         Name of the file that holds them.
     estimates, errors : sequence of float
@@ -62,11 +62,14 @@ class Job:
         """Names of the columns of the table."""
         return [str(name) for name in self.table.columns]
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether the table holds the response untransformed."""
+        return self.columns[0] in self.design.response_variables
+
     def response(self, dialect: Dialect) -> str:
-        """The response as an expression: raw, or transformed in the table already."""
-        if self.columns[0] in self.design.response_variables:
-            return dialect.response(self.design)
-        return dialect.variable(self.columns[0])
+        """The response as an expression."""
+        return dialect.response(self.design) if self.is_raw else dialect.variable(self.columns[0])
 
 
 def template(name: str) -> Template:

@@ -7,6 +7,10 @@ from typing import Literal
 
 from dpbinagg.errors import DPBinAggError
 
+Own = Literal["sandwich", "model"]
+OWN: Mapping[str, Own] = {"sandwich": "sandwich", "model": "model"}
+"""The package's own words; they choose how the estimate from bins is treated."""
+
 NAMES: Mapping[str, str] = {
     "HC1": "HC1 + privacy",
     "sandwich": "sandwich + privacy",
@@ -49,13 +53,13 @@ def without_noise(cov_type: str) -> str:
     return shown(cov_type).removesuffix(" + privacy").removesuffix(", noise ignored")
 
 
-def resolve(cov_type: object, estimator: str | None) -> Literal["sandwich", "model"]:
+def resolve(cov_type: object, estimator: str | None) -> Own:
     """The package's own word for what a user asked of an estimator.
 
     Parameters
     ----------
     cov_type : str
-        The package's own "sandwich" or "model", or a name of statsmodels, pyfixest or Stata.
+        One of `OWN`, or a name of statsmodels, pyfixest or Stata.
     estimator : str or None
         None for the best of a release, which is the refined one.
 
@@ -70,8 +74,8 @@ def resolve(cov_type: object, estimator: str | None) -> Literal["sandwich", "mod
         Where the estimate has another covariance than the name says.
     """
     if isinstance(cov_type, str):
-        if cov_type == "sandwich" or cov_type == "model":
-            return cov_type
+        if cov_type in OWN:
+            return OWN[cov_type]
         if cov_type in ROBUST or cov_type in EQUAL:
             return _choose(cov_type, estimator or "refined")
         if cov_type in REFUSED:
@@ -85,7 +89,7 @@ def resolve(cov_type: object, estimator: str | None) -> Literal["sandwich", "mod
     )
 
 
-def _choose(cov_type: str, estimator: str) -> Literal["sandwich", "model"]:
+def _choose(cov_type: str, estimator: str) -> Own:
     robust = cov_type in ROBUST
     kind = KINDS.get(estimator)
     if estimator == "corrected" and not robust:

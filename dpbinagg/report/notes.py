@@ -55,6 +55,8 @@ def explain(results: ReleaseResults) -> list[str]:
         )
     unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
     notes += unknown
+    if unknown and math.isfinite(results.fvalue):
+        notes.append("The F test is of the coefficients that are identified.")
     if not results.estimate.identified and not unknown:
         parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "
@@ -135,10 +137,15 @@ def _calibration(release: Release) -> list[str]:
 
 
 def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
-    """Ranges that values were clipped to, and where the ranges came from."""
+    """Bounds that values were held to, and where they came from.
+
+    An estimate from moments or scores holds values to the declared bounds, and to ranges that were
+    found where there are none; bins and synthetic data keep to narrower ranges throughout.
+    """
+    held = release.outer.domain if "moments" in release.statistics else release.domain
     texts = []
     for name in dict.fromkeys(names):
-        variable = release.domain[name]
+        variable = held[name]
         if isinstance(variable, Numeric):
             source = range_source(release, name, variable)
             found = "" if source == DECLARED else f" ({source})"
@@ -147,8 +154,17 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
         return []
     more = len(texts) - MOST_RANGES
     if more > 0:
-        texts = [*texts[:MOST_RANGES], f"and {more} more (see release.domain)"]
-    return [f"Values outside these ranges were moved to the nearest end: {', '.join(texts)}."]
+        texts = [*texts[:MOST_RANGES], f"and {more} more (see release.outer.domain)"]
+    notes = [f"Values outside these bounds were moved to the nearest end: {', '.join(texts)}."]
+    narrower = [n for n in dict.fromkeys(names) if repr(held[n]) != repr(release.domain[n])]
+    if narrower:
+        shown = ", ".join(
+            f"{n} {_span(v)}"
+            for n in narrower[:MOST_RANGES]
+            if isinstance(v := release.domain[n], Numeric)
+        )
+        notes.append(f"Bins and synthetic data keep to where records were seen: {shown}.")
+    return notes
 
 
 def range_source(release: Release, name: str, working: Numeric) -> str:

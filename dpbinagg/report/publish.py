@@ -15,7 +15,7 @@ from dpbinagg.release.readme import readme
 from dpbinagg.release.release import Choice
 from dpbinagg.release.saving import check_target, save_release
 from dpbinagg.report.origin import Origin
-from dpbinagg.report.page import render
+from dpbinagg.report.page import MOST_ROWS, render
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 FORMATS = ("parquet", "dta")
+KIND = "calibrated"
 PICKLES = (".pickle", ".pkl", ".p")
 
 
@@ -40,9 +41,12 @@ def save_results(
     **about: Any,
 ) -> Path:
     """Write the release with this estimate; see `DPResults.save`."""
-    said = _about(about)
-    _check(folder, formats)
-    check_target(folder, overwrite)
+    said = check_request(folder, overwrite, copies, formats, **about)
+    if synthetic is not None and synthetic.attrs.get("kind", KIND) != KIND:
+        raise ReleaseError(
+            f"synthetic must be of the kind {KIND!r}, which the scripts fit, got "
+            f"{synthetic.attrs['kind']!r}; leave it out to have it drawn"
+        )
     chosen = replace(results.release, choice=choice_of(results))
     with warnings.catch_warnings():
         # What a warning would say stands in the README.
@@ -52,11 +56,49 @@ def save_results(
         files = package_files(chosen, results, table, many, formats)
         if report:
             origin = Origin.of(said.title, said.steward, said.date)
-            page = render(results, about=origin, synthetic=table, files=files)
-            files[REPORT] = page.encode()
+            # Rows are in random order, so the first ones stand for all in the pictures.
+            shown = table.head(MOST_ROWS)
+            files[REPORT] = render(results, about=origin, synthetic=shown, files=files).encode()
     names = [*files, "README.md", "manifest.json"]
-    files["README.md"] = readme(chosen, results, names, said, copies, rng is not None)
+    drawn = "with a seed" if rng is not None else "without a seed"
+    files["README.md"] = readme(
+        chosen, results, names, said, copies, drawn if synthetic is None else "beforehand"
+    )
     return save_release(chosen, folder, overwrite=overwrite, files=files)
+
+
+def check_request(
+    folder: str | Path,
+    overwrite: bool = False,
+    copies: int = 1,
+    formats: Sequence[str] = (),
+    **about: Any,
+) -> About:
+    """Refuse what `save_results` would refuse, before anything is computed or spent.
+
+    Returns
+    -------
+    About
+        What the publisher says.
+    """
+    if Path(folder).suffix.lower() in PICKLES:
+        raise ReleaseError(
+            f"save writes a folder that others can read, not a pickle, got {str(folder)!r}; name a "
+            "folder, or write pickle.dump(results, file)"
+        )
+    if isinstance(formats, str) or not set(formats) <= set(FORMATS):
+        raise ReleaseError(
+            f"formats must list some of {', '.join(map(repr, FORMATS))}, got {formats!r}; CSV is "
+            "always written"
+        )
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
+        raise ReleaseError(
+            f"copies must be a whole number of at least 1, got {copies!r}; 20 give honest errors"
+        )
+    said = _about(about)
+    Origin.of(said.title, said.steward, said.date)
+    check_target(folder, overwrite)
+    return said
 
 
 def choice_of(results: DPResults) -> Choice:
@@ -80,17 +122,3 @@ def _about(given: dict[str, Any]) -> About:
             f"save() has no argument {wrong!r}; what can be said about a release is "
             f"{', '.join(About.__slots__)}"
         ) from None
-
-
-def _check(folder: str | Path, formats: Sequence[str]) -> None:
-    if Path(folder).suffix.lower() in PICKLES:
-        raise ReleaseError(
-            f"save writes a folder that others can read, not a pickle, got {str(folder)!r}; name a "
-            "folder, or write pickle.dump(results, file)"
-        )
-    wrong = [name for name in formats if name not in FORMATS]
-    if isinstance(formats, str) or wrong:
-        raise ReleaseError(
-            f"formats must list some of {', '.join(map(repr, FORMATS))}, got {formats!r}; CSV is "
-            "always written"
-        )

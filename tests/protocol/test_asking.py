@@ -13,10 +13,10 @@ from dpbinagg.kernel.maps import UNIT_BITS
 from dpbinagg.kernel.questions import Answer, Question, scales_of
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.kernel.view import Part
-from dpbinagg.protocol.questions import moment_question, round_answer, round_question
 from dpbinagg.protocol.rows import coded_rows
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, norm, weights
+from dpbinagg.release.questions import moment_question, round_answer, round_question
 
 LEVELS = 3
 DESIGN = build_design("y ~ a + b + C(g)", Domain({"a": (0, 1), "b": (0, 1), "g": list("uvw"),

@@ -28,7 +28,7 @@ from odd_files import (
 
 from dpbinagg import dp_release
 from dpbinagg.cli import main
-from dpbinagg.reading import delimited, digits
+from dpbinagg.reading import delimited, digits, relations
 from dpbinagg.reading.lines import Block
 
 pytest.importorskip("pyarrow")
@@ -199,3 +199,13 @@ def test_planted_faults_are_caught(
     path.write_bytes(lines_with(LINES[line], "middle"))
     with pytest.raises(AssertionError, match="a record says something else than before"):
         gained(complete_records(path))
+
+
+def test_parquet_is_read_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB comes with the package, pyarrow does not."""
+    path = tmp_path / "survey.parquet"
+    survey().to_parquet(path)
+    monkeypatch.setattr(relations, "find_spec", lambda name: None)
+    assert complete_records(path) == expected_records()
+    relation = relations.connection().read_parquet(str(path))
+    assert complete_records(relation) == expected_records()

@@ -1,5 +1,7 @@
 """What a replicator finds: scripts that stop unless they find the released coefficients."""
 
+import dataclasses
+import io
 import shutil
 import warnings
 
@@ -20,6 +22,7 @@ from dpbinagg.release.names import (
     short_names,
     stata_variables,
 )
+from dpbinagg.report.results import DPResults
 
 
 @pytest.fixture(params=["saved", "odd_saved"])
@@ -159,6 +162,24 @@ def test_formulas_beyond_r_are_fitted_in_r(tmp_path, run_r):
     assert DoFile(folder).checks == len(result.params)
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "wage ~ 1",
+        "wage ~ 0 + educ",
+        "np.sqrt(wage) ~ educ + I(np.where(exper > 10, exper, 10)) + np.abs(exper - 20)",
+        "I(wage > 5) ~ C(region, Sum) * educ",
+    ],
+)
+def test_scripts_of_other_formulas(tmp_path, run_python, run_r, formula):
+    result = dp_ols(formula, wages(3000), mu=3, bounds=BOUNDS, rng=1)
+    folder = result.save(tmp_path / "x", rng=1, report=False)
+    assert run_python(folder, "replicate.py").returncode == 0
+    assert DoFile(folder).checks == len(result.params)
+    run_r(folder, "replicate.R")
+    run_r(folder, "-e", 'source("dpbinagg.R"); m <- read_release("."); summary(m); tidy(m)')
+
+
 def test_the_codebook_is_a_domain(release, saved):
     declared = Domain.from_csv(saved / "codebook.csv")
     table = pd.read_csv(saved / "synthetic.csv", keep_default_na=False, dtype={"region": str})
@@ -195,6 +216,13 @@ def test_a_large_table_is_a_parquet_file(odd, tmp_path, monkeypatch, run_python)
     assert DoFile(folder).checks == len(odd.params)
 
 
+def test_parquet_keeps_numbers_that_are_levels():
+    table = pd.DataFrame({"k": pd.Categorical([2, 1], [1, 2]), "w": pd.Categorical(["a", "b"])})
+    back = pd.read_parquet(io.BytesIO(exports.table_bytes(table, ".parquet")))
+    assert back["k"].dtype == "int64"
+    assert list(back["w"]) == ["a", "b"]
+
+
 def test_without_pyarrow_a_large_table_is_csv(monkeypatch):
     table = pd.DataFrame({"x": np.arange(5.0)})
     monkeypatch.setattr(exports, "LARGE_CELLS", 1)
@@ -219,4 +247,22 @@ def test_a_smaller_model_has_scripts_of_its_own(release, tmp_path, run_python, r
     folder = small.save(tmp_path / "small", rng=1)
     assert run_python(folder, "replicate.py").returncode == 0
     assert DoFile(folder).checks == 3
+    run_r(folder, "replicate.R")
+
+
+def test_a_coefficient_that_is_not_identified_is_left_open(odd, tmp_path, run_python, run_r):
+    """No number in any file, and scripts that check the others."""
+    inner = odd._results
+    known = np.arange(len(inner.params)) != 2
+    estimate = dataclasses.replace(inner.estimate, identified_terms=known)
+    family = {**inner._family, estimate.name: estimate}
+    res = DPResults(inner.release, estimate, family, inner.design)
+    folder = res.save(tmp_path / "x", rng=1)
+    table = pd.read_csv(folder / "coefficients.csv")
+    cov = pd.read_csv(folder / "vcov.csv").iloc[:, 1:].to_numpy()
+    np.testing.assert_array_equal(table["estimate"].notna(), known)
+    np.testing.assert_array_equal(np.isfinite(cov), np.outer(known, known))
+    assert table["short_name"].notna().all()
+    assert run_python(folder, "replicate.py").returncode == 0
+    assert DoFile(folder).checks == known.sum()
     run_r(folder, "replicate.R")

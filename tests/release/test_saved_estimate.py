@@ -173,6 +173,13 @@ def test_records_that_were_made_before_are_saved(release, tmp_path):
     np.testing.assert_allclose(found["wage"], table["wage"], rtol=1e-15)
 
 
+def test_records_of_another_kind_are_refused(release, tmp_path):
+    table = release.ols().synthesize(size=100, rng=1, kind="bounded")
+    with pytest.raises(ReleaseError, match="must be of the kind 'calibrated'"):
+        release.save(tmp_path / "release", synthetic=table)
+    assert not (tmp_path / "release").exists()
+
+
 def test_a_release_without_an_estimate_is_saved(tmp_path):
     bounds = {"educ": (6, 19), "wage": (0.5, 100)}
     budget = Budget(count=0, sum_x=0, sum_y=0, moments=0, scores=0)
@@ -187,7 +194,8 @@ def test_a_release_without_an_estimate_is_saved(tmp_path):
     [
         ({"formats": ["xlsx"]}, "formats must list"),
         ({"formats": "dta"}, "formats must list"),
-        ({"copies": 0}, "copies"),
+        ({"copies": 0}, "copies must be"),
+        ({"copies": True}, "copies must be"),
         ({"steward": 3}, "steward must be a text"),
         ({"title": ["a"]}, "title must be a text"),
     ],

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.ols.ensemble import inverse_root
 from dpbinagg.analyst.types import Array
 
 COLLINEAR = 1e-9
@@ -63,12 +65,24 @@ def coordinates(columns: Array, intercept: int | None) -> Coordinates:
     values, vectors = np.linalg.eigh(scaled)
     kept = values > COLLINEAR * values[-1]
     null = vectors[:, ~kept].T / size
-    basis = vectors[:, kept]
+    basis = canonical_basis(vectors[:, kept])
     inner = basis.T @ (scaled + np.diag(ridge / size**2)) @ basis
-    inner_values, inner_vectors = np.linalg.eigh(symmetric(inner))
-    whitening = ((basis @ inner_vectors) / np.sqrt(inner_values)).T / size
+    whitening = inverse_root(inner)[0] @ basis.T / size
     lost = np.sqrt(np.sum(null**2, axis=0)) * size > TOUCHED
     return Coordinates(whitening, np.diag(ridge), null, np.asarray(lost))
+
+
+def canonical_basis(vectors: Array) -> Array:
+    """An orthonormal basis of the same space that does not depend on signs or ties of `vectors`.
+
+    The estimate is replayed on other machines, whose eigenvectors differ.
+    """
+    size, k = vectors.shape
+    if k == size:
+        return np.eye(size)
+    q, r, _ = linalg.qr(vectors @ vectors.T, pivoting=True)
+    signs = np.where(np.diag(r)[:k] < 0.0, -1.0, 1.0)
+    return np.asarray(q[:, :k] * signs)
 
 
 def rare_ridge(columns: Array, intercept: int | None) -> Array:

@@ -7,7 +7,7 @@ noisy counts, with fixed draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,20 @@ class Margin:
     def unseen(self) -> NDArray[np.bool_]:
         """Cells that do not stand out of the noise."""
         return np.asarray(self.counts < UNSEEN * self.sd)
+
+
+def uniform_margins(bounds: Domain, names: Iterable[str]) -> dict[str, Margin]:
+    """Where nothing was counted: every value within the bounds is as likely as any other."""
+    found: dict[str, Margin] = {}
+    for name in names:
+        variable = bounds[name]
+        if isinstance(variable, Categorical):
+            found[name] = Margin(None, np.ones(len(variable.levels)), 0.0)
+        else:
+            half = 0.5 if variable.integer else 0.0
+            edges = np.array([variable.lower - half, variable.upper + half])
+            found[name] = Margin(edges, np.ones(1), 0.0)
+    return found
 
 
 def product_records(

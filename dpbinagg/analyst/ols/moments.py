@@ -9,14 +9,14 @@ levels it has; products within a code are known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.ols.coordinates import COLLINEAR, rare_ridge
+from dpbinagg.analyst.ols.coordinates import COLLINEAR, canonical_basis, rare_ridge
+from dpbinagg.analyst.ols.ensemble import inverse_root
 from dpbinagg.analyst.types import Array
+from dpbinagg.formula.layout import RowLayout
 from dpbinagg.public.rounds import MomentRequest
 
 FAR, ROOM = 0.998, 1.05
@@ -24,39 +24,6 @@ FAR, ROOM = 0.998, 1.05
 longer records are cut, which the rounds, with a matrix of their own, put right."""
 REACH = 1.1
 """The same for the response, beyond its largest value under the margins."""
-SWEEPS = 4
-"""Alternating projections on what levels must add up to; two factors need a few."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowLayout:
-    """How design columns x and the response follow from what the kernel sees of a record.
-
-    ``f = (1, z*, codes, y*)``: the numeric columns scaled to [-1, 1], one-hot codes of factors, and
-    the response: ``x = design_map' f``, ``y = centre_y + scale_y y*``.
-
-    Attributes
-    ----------
-    design_map : (m, p) array
-    numeric : (q,) array of int
-        Design columns that are numbers.
-    factors : tuple of ((L, c) array, (c,) array of int)
-        Contrast matrix of each factor and the design columns it makes.
-    intercept : int or None
-    centre_y, scale_y : float
-    """
-
-    design_map: Array
-    numeric: NDArray[np.intp]
-    factors: tuple[tuple[Array, NDArray[np.intp]], ...]
-    intercept: int | None
-    centre_y: float
-    scale_y: float
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """Levels of the factors."""
-        return tuple(len(matrix) for matrix, _ in self.factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +35,6 @@ class MomentPlan:
     y_map: Array
     guess: Array
     variance_y: float
-
-    @property
-    def codes(self) -> list[NDArray[np.intp]]:
-        """Places of each factor's code in g."""
-        ends = np.cumsum([1 + len(self.request.whitening), *self.request.levels])
-        return [np.arange(a, b) for a, b in pairwise(ends)]
 
 
 def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPlan:
@@ -91,15 +52,16 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     spread = spread + np.diag(rare_ridge(columns, layout.intercept)[layout.numeric])
     size = np.sqrt(np.diag(spread))
     size[size == 0.0] = 1.0
-    values, vectors = np.linalg.eigh(symmetric(spread / np.outer(size, size)))
-    kept = (
-        values > COLLINEAR * max(float(values[-1]), np.finfo(float).tiny)
-        if len(mean)
-        else values > 0
-    )
-    forth = (vectors[:, kept] / np.sqrt(values[kept])).T / size
-    back = (vectors[:, kept] * np.sqrt(values[kept])).T * size
-    lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if kept.any() else np.ones(1)
+    basis, inner = np.zeros((0, 0)), np.zeros((0, 0))
+    if len(mean):
+        scaled = symmetric(spread / np.outer(size, size))
+        values, vectors = np.linalg.eigh(scaled)
+        least = COLLINEAR * max(float(values[-1]), np.finfo(float).tiny)
+        basis = canonical_basis(vectors[:, values > least])
+        inner = basis.T @ scaled @ basis
+    root, inverse = (inner, inner) if not inner.size else inverse_root(inner)[::-1]
+    forth, back = inverse @ basis.T / size, root @ basis.T * size
+    lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if len(forth) else np.ones(1)
     radius = float(np.quantile(lengths, FAR)) * ROOM
     centre = float(response.mean())
     reach = max(float(np.abs(response - centre).max()), 1e-9 * abs(layout.scale_y)) * REACH
@@ -133,34 +95,3 @@ def _maps(
         g_map[start : start + len(matrix), columns] = matrix
         start += len(matrix)
     return g_map, np.zeros(size)
-
-
-def complete(plan: MomentPlan, released: Array) -> Array:
-    """The matrices ``sum g g'`` from released entries, or their noise; (..., m, m).
-
-    The square of y' was released less the count; squares of a code are the code; products within it
-    are zero; and the rows of a code add up to the row of the constant, on which the noisy matrix is
-    projected, in least squares.
-    """
-    full = np.array(np.atleast_3d(released) if released.ndim == 3 else released[None])
-    full[:, -1, -1] += full[:, 0, 0]
-    for code in plan.codes:
-        full[:, code[:, None], code] = 0.0
-        full[:, code, code] = full[:, 0, code]
-    for _ in range(SWEEPS if len(plan.codes) > 1 else min(len(plan.codes), 1)):
-        for code in plan.codes:
-            _add_up(full, code)
-    return full if released.ndim == 3 else np.asarray(full[0])
-
-
-def _add_up(full: Array, code: NDArray[np.intp]) -> None:
-    """Spread what a factor's rows lack over them and the constant's row."""
-    others = np.setdiff1d(np.arange(full.shape[1]), code)
-    missing = full[:, 0, others] - full[:, code][:, :, others].sum(axis=1)
-    share = missing / (len(code) + 1.0)
-    for one in code:
-        full[:, one, others] += share
-        full[:, others, one] = full[:, one, others]
-    full[:, 0, others] -= share
-    full[:, others, 0] = full[:, 0, others]
-    full[:, code, code] = full[:, 0, code]

@@ -9,9 +9,9 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import Coordinates
 from dpbinagg.analyst.ols.ensemble import inverse_root, moved, spectrum
-from dpbinagg.analyst.ols.moments import RowLayout
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array
+from dpbinagg.formula.layout import RowLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ class State:
         Of the lengths of contributions.
     done : int
         Rounds that are over.
+    seen, seen_sd : float
+        Error variance of the first estimate by the moments themselves, and the standard deviation
+        of its noise.
     """
 
     layout: RowLayout
@@ -67,6 +70,8 @@ class State:
     tail: Tail | None = None
     tail_end: float = 0.0
     done: int = 0
+    seen: float = 0.0
+    seen_sd: float = 0.0
 
     @property
     def size(self) -> int:

@@ -45,6 +45,7 @@ program define dpbinagg, eclass
     }
     restore
 
+    matrix `V' = (`V' + `V'')/2
     matrix colnames `b' = `names'
     matrix colnames `V' = `names'
     matrix rownames `V' = `names'

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbinagg.analyst.ols.moments import RowLayout
-from dpbinagg.formula import Design
 from dpbinagg.formula.coded import CodedDesign
+from dpbinagg.formula.design import Design
 from dpbinagg.public.scaling import ColumnScaling, centre_and_half_width, response_scale
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How design columns x and the response follow from what the kernel sees of a record.
+
+    ``f = (1, z*, codes, y*)``: the numeric columns scaled to [-1, 1], one-hot codes of factors, and
+    the response: ``x = design_map' f``, ``y = centre_y + scale_y y*``.
+
+    Attributes
+    ----------
+    design_map : (m, p) array
+    numeric : (q,) array of int
+        Design columns that are numbers.
+    factors : tuple of ((L, c) array, (c,) array of int)
+        Contrast matrix of each factor and the design columns it makes.
+    intercept : int or None
+    centre_y, scale_y : float
+    """
+
+    design_map: Array
+    numeric: NDArray[np.intp]
+    factors: tuple[tuple[Array, NDArray[np.intp]], ...]
+    intercept: int | None
+    centre_y: float
+    scale_y: float
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Levels of the factors."""
+        return tuple(len(matrix) for matrix, _ in self.factors)
 
 
 @lru_cache(maxsize=16)

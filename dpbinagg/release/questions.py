@@ -1,7 +1,7 @@
 """The questions of a release, and what their answers say.
 
 To ask something new, write a function that gives a `Question` from public facts, ask it in
-`conduct`, and read its answer here or in an estimator.
+`protocol.conduct`, and read its answer from the transcript, here or in an estimator.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ from dpbinagg.public.scaling import BinScaling, bin_scaling
 Floats = NDArray[np.float64]
 
 
+MARGINS, RECORDS, MOMENTS = "one-way counts", "number of records", "second moments"
+COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of the response"
+SCORES = "residual scores"
+"""Names of questions, as lists of mechanisms show them."""
+
+
 def count_question() -> Question:
     """The number of complete records."""
-    return Question("number of records", alone(OneHot(Everyone())), records="complete")
+    return Question(RECORDS, alone(OneHot(Everyone())), records="complete")
 
 
 def margin_question(cells: Mapping[str, Cells], with_total: bool) -> Question:
@@ -44,7 +50,7 @@ def margin_question(cells: Mapping[str, Cells], with_total: bool) -> Question:
     maps = [OneHot(of_one) for of_one in cells.values()]
     total = [OneHot(Everyone())] if with_total else []
     groups = weigh([(1.0, map_) for map_ in (*maps, *total)])
-    return Question("one-way counts", groups, records="complete")
+    return Question(MARGINS, groups, records="complete")
 
 
 def moment_question(request: MomentRequest, rows: Rows) -> Question:
@@ -52,7 +58,7 @@ def moment_question(request: MomentRequest, rows: Rows) -> Question:
     size = len(request.whitening)
     projection = _projection(request.whitening, request.coefficients, rows)
     moments = Moments(size, request.radius, request.levels, request.reach)
-    return Question("second moments", alone(moments), projection)
+    return Question(MOMENTS, alone(moments), projection)
 
 
 def bin_questions(
@@ -66,16 +72,16 @@ def bin_questions(
     scaling = bin_scaling(design, partition, calibration)
     bins, found = (
         BinCells(partition),
-        [("bin counts", allocation.count, OneHot(BinCells(partition)))],
+        [(COUNTS, allocation.count, OneHot(BinCells(partition)))],
     )
     if columns := noisy_columns(scaling):
         unit, centre = scaling.unit[:, columns], scaling.centre[:, columns]
         inner = Deviations(partition, tuple(columns), centre, unit, scaling.sensitivity_x)
         mu = scaling.sensitivity_x * allocation.sum_x
-        found.append(("bin sums of covariates", mu, Tensor(bins, inner)))  # type: ignore[arg-type]
+        found.append((SUMS, mu, Tensor(bins, inner)))  # type: ignore[arg-type]
     ones = np.ones((partition.n_bins, 1))
     response = Deviations(partition, (-1,), scaling.centre_y * ones, scaling.unit_y * ones, 1.0)
-    found.append(("bin sums of the response", allocation.sum_y, Tensor(bins, response)))  # type: ignore[arg-type]
+    found.append((RESPONSES, allocation.sum_y, Tensor(bins, response)))  # type: ignore[arg-type]
     return [Question(name, alone(map_)) for name, _, map_ in found], [mu for _, mu, _ in found]
 
 
@@ -84,21 +90,12 @@ def noisy_columns(scaling: BinScaling) -> list[int]:
     return [int(j) for j in np.flatnonzero((scaling.unit > 0.0).any(axis=0))]
 
 
-def bin_statistics(
-    scaling: BinScaling, answers: Sequence[Answer]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Statistics and noise scales from the answers to `bin_questions`."""
-    count, *sums, sum_y = answers
-    dev_x, sd_x = np.zeros_like(scaling.unit), np.zeros_like(scaling.unit)
-    if sums:
-        columns = noisy_columns(scaling)
-        dev_x[:, columns] = sums[0].values[0] * scaling.unit[:, columns]
-        sd_x[:, columns] = sums[0].scales[0] * scaling.unit[:, columns]
-    dev_y, sd_y = (part[0][:, 0] * scaling.unit_y for part in (sum_y.values, sum_y.scales))
-    return (
-        {"count": count.values[0], "dev_x": dev_x, "dev_y": dev_y},
-        {"count": count.scales[0], "dev_x": sd_x, "dev_y": sd_y},
-    )
+def columns_in_bins(scaling: BinScaling, deviations: Floats) -> Floats:
+    """Deviations of all columns, in their own units, from an answer for those that vary, (K, p)."""
+    found = np.zeros_like(scaling.unit)
+    columns = noisy_columns(scaling)
+    found[:, columns] = deviations * scaling.unit[:, columns]
+    return found
 
 
 def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projection:
@@ -122,7 +119,7 @@ def round_question(request: RoundRequest, rows: Rows) -> Question:
         maps["far"] = OneHot(NormCells("w", request.far_edges))
     groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
     projection = _projection(request.whitening, request.coefficients, rows)
-    return Question("residual scores", groups, projection)
+    return Question(SCORES, groups, projection)
 
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:
@@ -134,3 +131,39 @@ def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, Ro
         return RoundAnswer(score=score[:-1], inside=float(score[-1]), **found)
 
     return read(answer.values), read(answer.scales)
+
+
+def moment_request(question: Question) -> MomentRequest:
+    """The request that `moment_question` asked."""
+    projection, moments = question.projection, question.groups[0][1]
+    if projection is None or not isinstance(moments, Moments):
+        raise ValueError("a question about second moments must hold them")
+    return MomentRequest(
+        projection.whitening[: moments.size],
+        moments.limit,
+        projection.coefficients,
+        moments.reach,
+        moments.levels,
+    )
+
+
+def round_request(question: Question) -> RoundRequest:
+    """The request that `round_question` asked."""
+    projection, held = question.projection, {type(map_): map_ for _, map_ in question.groups}
+    cells = [m.cells for _, m in question.groups if isinstance(m, OneHot)]
+    score, outer = held.get(UnitInside), held.get(Outer)
+    if projection is None or not isinstance(score, UnitInside):
+        raise ValueError("a question about scores must hold them")
+    edges = {c.vector: c.edges for c in cells if isinstance(c, NormCells)}
+    last = Direction in held
+    limit = outer.limit if isinstance(outer, Outer) else None
+    return RoundRequest(
+        coefficients=projection.coefficients,
+        whitening=projection.whitening,
+        clip=score.limit,
+        edges=edges["wr"],
+        radius=None if last else limit,
+        far_edges=edges.get("w", np.empty(0)),
+        meat_clip=limit if last and limit is not None else score.limit,
+        last=last,
+    )

@@ -1,0 +1,227 @@
+"""What was asked and answered: the one thing that a release holds beside public facts.
+
+Estimators, statistics and files are all folds over it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbinagg.formula import Design
+from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
+from dpbinagg.kernel.maps import OneHot
+from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.public.partition import Partition
+from dpbinagg.public.rounds import RoundAnswer, RoundRequest
+from dpbinagg.public.scaling import bin_scaling
+from dpbinagg.release.products import column_moments
+from dpbinagg.release.questions import (
+    COUNTS,
+    MARGINS,
+    MOMENTS,
+    RESPONSES,
+    SCORES,
+    SUMS,
+    columns_in_bins,
+    moment_request,
+    noisy_columns,
+    round_answer,
+    round_request,
+)
+
+Floats = NDArray[np.float64]
+Statistics = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A question, its answer, and what it cost, per record added or removed."""
+
+    question: Question
+    answer: Answer
+    mu: float
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values and arrays from which, with the partition, `from_plain` makes it again."""
+        return {
+            "question": to_plain(self.question),
+            "values": list(self.answer.values),
+            "scales": list(self.answer.scales),
+            "mu": self.mu,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], partition: Partition) -> Entry:
+        """The entry that `to_plain` described."""
+        answer = Answer(tuple(plain["values"]), tuple(plain["scales"]))
+        question = from_plain(plain["question"], partition)
+        if not isinstance(question, Question):
+            raise ValueError("an entry of a transcript must hold a question")
+        _check_shapes(question, answer)
+        return cls(question, answer, float(plain["mu"]))
+
+
+def _check_shapes(question: Question, answer: Answer) -> None:
+    """Refuse an answer that does not fit its question."""
+    asked = [map_.scales(1.0, question.k).shape for _, map_ in question.groups]
+    for parts in (answer.values, answer.scales):
+        if [np.shape(part) for part in parts] != asked:
+            raise ValueError("an answer must have the shape that its question asks for")
+
+
+class Transcript(Sequence[Entry]):
+    """All questions of a release with their answers, in order."""
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self._entries = tuple(entries)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._entries[place]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<Transcript: {', '.join(entry.question.name for entry in self)}>"
+
+    def of(self, name: str) -> Iterator[Entry]:
+        """The entries of that name."""
+        return (entry for entry in self._entries if entry.question.name == name)
+
+    def first(self, name: str) -> Entry | None:
+        """The first entry of that name, None if it was not asked."""
+        return next(self.of(name), None)
+
+    def with_answers(self, answers: Mapping[str, Answer]) -> Transcript:
+        """The same questions, with other answers to those that `answers` names."""
+        return Transcript(
+            [
+                replace(entry, answer=answers.get(entry.question.name, entry.answer))
+                for entry in self
+            ]
+        )
+
+    def without(self, *names: str) -> Transcript:
+        """The entries of other names."""
+        return Transcript([entry for entry in self if entry.question.name not in names])
+
+
+def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
+    """Request, answer and noise of every round of residual scores."""
+    for entry in transcript.of(SCORES):
+        request = round_request(entry.question)
+        yield (request, *round_answer(request, entry.answer))
+
+
+def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
+    """One-way counts of every variable, the last look at it: edges, counts, noise of a count."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in transcript.of(MARGINS):
+        values, scales = _parts(entry)
+        for (_, map_), counts, sd in zip(entry.question.groups, values, scales, strict=True):
+            cells = map_.cells if isinstance(map_, OneHot) else None
+            if isinstance(cells, NumberCells | LevelCells):
+                edges = cells.edges if isinstance(cells, NumberCells) else None
+                found[cells.name] = {"edges": edges, "counts": counts, "sd": float(sd[0])}
+    return found
+
+
+def number(transcript: Transcript) -> tuple[float, float]:
+    """Number of records by the one-way counts, and its noise; an infinite one if nothing is known.
+
+    Several counts are weighed by the inverse squares of their noise.
+    """
+    weight = total = 0.0
+    for entry in transcript.of(MARGINS):
+        for (_, map_), count, sd in zip(entry.question.groups, *_parts(entry), strict=True):
+            if isinstance(map_, OneHot) and isinstance(map_.cells, Everyone):
+                weight += float(sd[0]) ** -2
+                total += float(count[0]) * float(sd[0]) ** -2
+    return (total / weight, weight**-0.5) if weight else (0.0, math.inf)
+
+
+def statistics_of(
+    transcript: Transcript,
+    outer: Design,
+    design: Design,
+    partition: Partition,
+    calibration: str,
+) -> tuple[Statistics, Statistics]:
+    """The statistics of a release by name, and the standard deviations of their noise."""
+    found: tuple[Statistics, Statistics] = ({}, {})
+    if known := margins(transcript):
+        found[0]["margins"] = known
+        found[1]["margins"] = {name: margin["sd"] for name, margin in known.items()}
+        for table, value in zip(found, number(transcript), strict=True):
+            table["total"] = value
+    if (entry := transcript.first(MOMENTS)) is not None:
+        for table, parts in zip(found, _parts(entry), strict=True):
+            table["products"] = parts[0]
+        products, sd = (table["products"] for table in found)
+        asked_of = moment_request(entry.question)
+        both = column_moments(outer, design, asked_of, products, sd)
+        for table, matrix in zip(found, both, strict=True):
+            table["moments"] = matrix
+    asked = list(rounds(transcript))
+    if asked:
+        found[0]["requests"] = [asdict(request) for request, *_ in asked]
+        found[0]["scores"] = [present(answer) for _, answer, _ in asked]
+        # A request is computed from what was released before: it has no noise of its own.
+        found[1]["requests"] = []
+        found[1]["scores"] = [present(noise) for _, _, noise in asked]
+    counts, responses = transcript.first(COUNTS), transcript.first(RESPONSES)
+    if counts is not None and responses is not None:
+        scaling, sums = bin_scaling(design, partition, calibration), transcript.first(SUMS)
+        for place, table in enumerate(found):
+            table["count"] = _parts(counts)[place][0]
+            table["dev_x"] = np.zeros_like(scaling.unit)
+            if sums is not None:
+                table["dev_x"] = columns_in_bins(scaling, _parts(sums)[place][0])
+            table["dev_y"] = _parts(responses)[place][0][:, 0] * scaling.unit_y
+    return found
+
+
+def present(answer: RoundAnswer) -> dict[str, Any]:
+    """The groups of an answer that were asked for, by name."""
+    named = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _parts(entry: Entry) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    return entry.answer.values, entry.answer.scales
+
+
+def with_bins(
+    transcript: Transcript,
+    design: Design,
+    partition: Partition,
+    calibration: str,
+    statistics: Mapping[str, Floats],
+    noise_scales: Mapping[str, Floats],
+) -> Transcript:
+    """The transcript with other statistics of the bins: ``count``, ``dev_x`` and ``dev_y``."""
+    scaling = bin_scaling(design, partition, calibration)
+    columns = noisy_columns(scaling)
+    unit = scaling.unit[:, columns]
+
+    def scaled(deviations: Floats) -> Floats:
+        found = np.zeros_like(unit)
+        np.divide(deviations[:, columns], unit, out=found, where=unit > 0.0)
+        return found
+
+    def answer(key: str, convert: Callable[[Floats], Floats]) -> Answer:
+        return Answer((convert(statistics[key]),), (convert(noise_scales[key]),))
+
+    return transcript.with_answers(
+        {
+            COUNTS: answer("count", np.asarray),
+            SUMS: answer("dev_x", scaled),
+            RESPONSES: answer("dev_y", lambda sums: sums[:, None] / scaling.unit_y),
+        }
+    )
