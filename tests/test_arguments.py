@@ -11,7 +11,7 @@ import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
-from dpbinagg.report.cov_types import NAMES, misnomer, resolve
+from dpbinagg.report.cov_types import misnomer, resolve
 
 SCHOOL = load_school()
 FORMULA = "score ~ pretest + treatment"
@@ -135,7 +135,11 @@ def test_results_name_the_nearest_argument_too(res):
         res.synthesize(n=100)
     with pytest.raises(ArgumentError, match="did you mean 'copies'"):
         res.synthesize(copy=2)
-    with pytest.raises(ArgumentError, match="fit_release has no argument 'vcov'"):
+    with pytest.raises(ArgumentError, match=r"rng="):
+        res.synthesize(seed=1)
+    with pytest.raises(ArgumentError, match="summary has no argument 'n'; the arguments are yname"):
+        res.summary(n=3)
+    with pytest.raises(ArgumentError, match="has no argument 'vcov'; the covariance is"):
         res.release.ols(FORMULA, vcov="HC1")
 
 
@@ -153,20 +157,18 @@ def test_tables_tell_which_covariance_it_is(res):
 @pytest.mark.parametrize(
     ("asked", "estimator", "done"),
     [
-        ("HC1", None, "HC1"),
-        ("hetero", "refined", "HC1"),
-        ("robust", "refined", "HC1"),
-        ("sandwich", "refined", "HC1"),
-        ("nonrobust", "combined", "model"),
-        ("iid", "naive", "classical"),
-        ("nonrobust", "corrected", "model"),
-        ("sandwich", "corrected", "sandwich"),
+        ("HC1", None, "HC1 + privacy"),
+        ("hetero", "refined", "HC1 + privacy"),
+        ("robust", "refined", "HC1 + privacy"),
+        ("sandwich", "refined", "HC1 + privacy"),
+        ("nonrobust", "combined", "nonrobust + privacy"),
+        ("iid", "naive", "nonrobust, noise ignored"),
+        ("nonrobust", "corrected", "nonrobust + privacy"),
+        ("sandwich", "corrected", "sandwich + privacy"),
     ],
 )
 def test_names_of_what_is_done_are_taken(res, asked, estimator, done):
-    fit = res.release.ols(estimator=estimator, cov_type=asked)
-    assert fit.estimate.cov_type == done
-    assert fit.cov_type == NAMES[done]
+    assert res.release.ols(estimator=estimator, cov_type=asked).cov_type == done
 
 
 @pytest.mark.parametrize(

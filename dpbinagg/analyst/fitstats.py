@@ -10,6 +10,7 @@ import numpy as np
 from dpbinagg.analyst.fit import replay, sub_model
 from dpbinagg.analyst.ols.clipping import sd_from_spread
 from dpbinagg.analyst.ols.finish import NAME, Fitted
+from dpbinagg.analyst.ols.start import moment_scale
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
@@ -165,7 +166,8 @@ def fit_statistics(
     if refined and fitted is not None:
         scale_sd, slope = scale_noise(fitted)
     else:
-        scale_sd, slope = explained_sd / state.nobs, 0.0
+        _, scale_sd = moment_scale(first)
+        slope = -estimate.scale / state.nobs
     sums = Sums(explained, explained_sd, estimate.scale, scale_sd, slope)
     found = FitStatistics(estimate.nobs, state.nobs_sd, p, constant, sums)
     if sums.explained_sd > DROWNED * (sums.explained + found.residual):

@@ -40,6 +40,8 @@ examples:
   dpbinagg fit "np.log(income) ~ age + C(sex)" survey.dta --epsilon 2 --delta 1e-6 \\
       --bound income=1000,500000 --bound "sex=male|female"
   dpbinagg fit "score ~ treatment" school.parquet --mu 0.5 --ledger school.db --json
+  dpbinagg fit "score ~ treatment" school.parquet --mu 0.5 --out release/ --copies 20 \\
+      --title "School survey" --steward "Ministry of Schools" --licence "CC BY 4.0"
 
 how much privacy (--mu, or --epsilon and --delta; one of them is needed): mu = 0.5 is strict,
 1 usual, 2 lenient. Somebody who knows everything about everybody else, and tosses a coin about

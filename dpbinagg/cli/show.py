@@ -33,7 +33,7 @@ def results_as_plain(results: Any) -> dict[str, Any]:
             "mechanisms": [
                 {"name": part.name, "mu": part.mu} for part in release.privacy.mechanisms
             ],
-            "statement": release.privacy.statement,
+            "statement": results.privacy.statement,
         },
         "notes": list(results.summary().notes),
     }

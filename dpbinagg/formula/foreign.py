@@ -15,6 +15,7 @@ from dpbinagg.errors import FormulaError
 
 _STRING = re.compile(r"""'[^'\n]*'|"[^"\n]*\"""")
 _MEMBER = re.compile(r"(?<![\w.])(?P<name>[\w.]+)\s*%\s*in\s*%\s*(?:c\s*\((?P<levels>[^)]*)\))?")
+_OPERATOR = re.compile(r"%(?:[A-Za-z]{1,6}|[*>|<+-]{1,3})%")
 _BACKTICK = re.compile(r"`(?P<name>[^`]*)`")
 _POWER = re.compile(r"(?P<base>(?<![\w.])[\w.]+|\))\s*\^\s*(?P<exponent>\d+(?:\.\d+)?)")
 _DOLLAR = re.compile(r"(?<![\w.])(?P<table>[^\W\d][\w.]*)\$(?P<name>\w+)")
@@ -49,7 +50,7 @@ def _backtick(formula: str, hidden: str) -> str | None:
 def _member(formula: str, hidden: str) -> str | None:
     found = _MEMBER.search(hidden)
     if found is None:
-        if re.search(r"%\S{0,10}%", hidden):
+        if _OPERATOR.search(hidden):
             return "operators between percent signs are R's; make a column of the table beforehand"
         return None
     levels = formula[found.start("levels") : found.end("levels")] if found["levels"] else ""

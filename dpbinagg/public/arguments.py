@@ -36,7 +36,7 @@ _UNIT = "one record is one person, which is what privacy protects; keep one row 
 _NAMES = "names that the formula may use are passed as constants={'k': 40}; columns are not"
 _DATA = "the table is the argument data"
 
-INSTEAD: dict[str, str] = {
+FITTING: dict[str, str] = {
     **dict.fromkeys(("subset", "filter", "where", "if_"), _ROWS),
     **dict.fromkeys(("weights", "freq_weights", "var_weights", "aweights", "fweights"), _WEIGHTS),
     **dict.fromkeys(("cluster", "clusters", "groups", "cov_kwds", "panel_id"), _CLUSTERS),
@@ -60,10 +60,15 @@ INSTEAD: dict[str, str] = {
     "rho": "privacy is given as mu=, or epsilon= and delta=; zCDP's rho is mu**2 / 2",
     "offset": "an offset is subtracted from the response in the formula, as in I(y - z) ~ x",
     "contrasts": "contrasts are written in the formula, as in C(region, Sum)",
-    "n": "the number of synthetic records is size=",
-    "m": "the number of synthetic tables is copies=",
 }
-"""What users of R, statsmodels, pyfixest, scikit-learn and other privacy packages type."""
+"""What users of R, statsmodels, pyfixest, scikit-learn and other privacy packages type to fit."""
+
+SYNTHESIS: dict[str, str] = {
+    **dict.fromkeys(("seed", "random_state", "random_seed", "generator"), _SEED),
+    **dict.fromkeys(("n", "rows", "nrow", "n_samples"), "the number of records is size="),
+    **dict.fromkeys(("m", "tables"), "the number of synthetic tables is copies="),
+}
+"""What they type to make synthetic records."""
 
 
 def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -101,8 +106,9 @@ def _remedy(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     if near:
         return f"did you mean {near[0]!r}?"
-    if name in INSTEAD:
-        return INSTEAD[name]
+    words = (FITTING if "formula" in known else {}) | (SYNTHESIS if "size" in known else {})
+    if name in words:
+        return words[name]
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     listed = f"the arguments are {', '.join(known)}"
     return f"did you mean {near[0]!r}? Otherwise, {listed}" if near else listed

@@ -48,6 +48,11 @@ def table_bytes(frame: pd.DataFrame, ending: str) -> bytes:
     plain.attrs = {}
     buffer = io.BytesIO()
     if ending == ".parquet":
+        for name in plain.columns:
+            dtype = plain[name].dtype
+            if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype.kind in "iuf":
+                # R reads a category of numbers as text.
+                plain[name] = plain[name].astype(dtype.categories.dtype)
         try:
             plain.to_parquet(buffer, index=False)
         except ImportError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 R_WORDS = frozenset(
@@ -22,8 +23,14 @@ LONGEST = 32
 """Characters of a name in Stata."""
 
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-CATEGORY = re.compile(r"C\((\w+)[^\[\]]*\)\[(?:T\.)?([^\[\]]*)\]")
-"""A level of a categorical term, as patsy writes it."""
+REWRITTEN = (
+    (r"""Q\((["'])(.*?)\1\)""", r"\2"),
+    (r"C\(([^,()]*)[^()\[\]]*\)", r"\1"),
+    (r"\[(?:[TS]\.)?([^\[\]]*)\]", r"_\1"),
+    (r"\bnp\.", ""),
+    (r"\bI\(", "("),
+)
+"""What a short name leaves out of a term as patsy writes it: quotes, C(), I() and codings."""
 
 CONSTANT = "_cons"
 """Stata's name of the intercept."""
@@ -83,6 +90,8 @@ def short_names(terms: Iterable[str], intercept: int | None) -> list[str]:
     --------
     >>> short_names(["Intercept", "C(region)[T.south]", "np.log(age)", "I(age ** 2)"], 0)
     ['_cons', 'region_south', 'log_age', 'age_2']
+    >>> short_names(['Q("if")', 'C(Q("size"), Sum)[S.2]', "naïve[T.True]:k"], None)
+    ['x_if', 'size_2', 'naive_True_k']
     """
     used: set[str] = {CONSTANT}
     found = []
@@ -97,11 +106,11 @@ def short_names(terms: Iterable[str], intercept: int | None) -> list[str]:
 
 
 def _shortened(term: str) -> str:
-    text = CATEGORY.sub(r"\1_\2", term).replace("np.", "")
-    text = re.sub(r"\b[IQC]\(", "(", text)
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:LONGEST]
-    name = name if name[:1].isalpha() else f"x_{name}"[:LONGEST].rstrip("_")
-    return name if is_plain_in_stata(name) else f"x_{name}"[:LONGEST]
+    for pattern, plain in REWRITTEN:
+        term = re.sub(pattern, plain, term)
+    letters = unicodedata.normalize("NFKD", term).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", letters).strip("_")[:LONGEST]
+    return name if is_plain_in_stata(name) else f"x_{name}"[:LONGEST].rstrip("_")
 
 
 def _free(name: str, used: Iterable[str]) -> str:

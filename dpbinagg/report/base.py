@@ -153,17 +153,21 @@ class ReleaseResults(Inference):
 
     @cached_property
     def _f_test(self) -> Any:
-        """Wald test that all coefficients but the constant are zero."""
+        """Wald test that all identified coefficients but the constant are zero."""
         p, constant = len(self.params), self.model.data.const_idx
-        if constant is not None:
-            restriction = np.delete(np.eye(p), constant, axis=0)
+        if constant is not None or not self.identified.all():
+            tested = self.identified.to_numpy().copy()
+            tested[[] if constant is None else constant] = False
+            restriction = np.eye(p)[tested]
         elif self.model.k_constant:
             # The constant is a combination of columns, Z c = 1; the others span its complement.
             weights = np.linalg.lstsq(self.model.exog, np.ones(len(self.model.exog)), rcond=None)
             restriction = null_space(weights[0][None, :]).T
         else:
             restriction = np.eye(p)
-        if not identification.jointly_identified(self.estimate, restriction):
+        if not len(restriction) or not identification.jointly_identified(
+            self.estimate, restriction
+        ):
             return None
         cov = self.cov_params(r_matrix=restriction)
         if not np.isfinite(cov).all() or not np.any(cov):
@@ -175,7 +179,7 @@ class ReleaseResults(Inference):
 
     @property
     def fvalue(self) -> float:
-        """F statistic of all coefficients but the constant, from their full covariance."""
+        """F statistic of all identified coefficients but the constant, from their covariance."""
         return math.nan if self._f_test is None else float(self._f_test.statistic)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from patsy import DesignInfo
+from patsy import DesignInfo, PatsyError
 from scipy.linalg import null_space
 from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
@@ -19,6 +19,10 @@ from dpbinagg.formula import Design, linear_map
 from dpbinagg.public.domain import Categorical
 from dpbinagg.report import identification
 from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
+from dpbinagg.report.tables import listed
+
+MOST_NAMES = 20
+"""Coefficients that a message lists."""
 
 
 class Inference(LikelihoodModelResults):  # type: ignore[misc]
@@ -42,7 +46,14 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
 
     def _constraints(self, r_matrix: Any) -> Any:
         """The rows of a constraint that statsmodels accepts."""
-        return DesignInfo(list(self.design.column_names)).linear_constraint(r_matrix).coefs
+        names = list(self.design.column_names)
+        try:
+            return DesignInfo(names).linear_constraint(r_matrix).coefs
+        except PatsyError as error:
+            raise FormulaError(
+                f"constraint {r_matrix!r} cannot be read, {error.message}; coefficients are named "
+                f"{listed(names, MOST_NAMES)}, and numbers stand before a name, as in 2*x - z = 0"
+            ) from None
 
     def cov_params(self, r_matrix: Any = None, *args: Any, **options: Any) -> Any:
         """Covariance of the coefficients, or of contrasts of them; see statsmodels."""

@@ -55,6 +55,8 @@ def explain(results: ReleaseResults) -> list[str]:
         )
     unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
     notes += unknown
+    if unknown and math.isfinite(results.fvalue):
+        notes.append("The F test is of the coefficients that are identified.")
     if not results.estimate.identified and not unknown:
         parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "

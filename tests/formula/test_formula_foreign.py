@@ -103,6 +103,7 @@ def test_says_what_to_write_instead(formula, part, instead):
         "wage ~ größe + np.log(age) + C(region, Treatment('S'))",
         "wage ~ I(~(age > 40)) + I((age > 30) ^ (educ > 3)) + I((age > 30) | (educ > 3))",
         "wage ~ (educ + age)**2 + I(educ ** 2)",
+        "wage ~ I(educ%5+age%3)",
         "wage ~ I(educ % 2) + age:educ + C(sex)*age - 1",
     ],
 )

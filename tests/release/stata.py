@@ -14,6 +14,7 @@ FUNCTIONS = {
     "abs": np.abs,
     "min": np.minimum,
     "max": np.maximum,
+    "cond": np.where,
 }
 WORD = r"[A-Za-z_][A-Za-z0-9_]{0,31}"
 

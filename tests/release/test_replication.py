@@ -1,6 +1,7 @@
 """What a replicator finds: scripts that stop unless they find the released coefficients."""
 
 import dataclasses
+import io
 import shutil
 import warnings
 
@@ -161,6 +162,24 @@ def test_formulas_beyond_r_are_fitted_in_r(tmp_path, run_r):
     assert DoFile(folder).checks == len(result.params)
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "wage ~ 1",
+        "wage ~ 0 + educ",
+        "np.sqrt(wage) ~ educ + I(np.where(exper > 10, exper, 10)) + np.abs(exper - 20)",
+        "I(wage > 5) ~ C(region, Sum) * educ",
+    ],
+)
+def test_scripts_of_other_formulas(tmp_path, run_python, run_r, formula):
+    result = dp_ols(formula, wages(3000), mu=3, bounds=BOUNDS, rng=1)
+    folder = result.save(tmp_path / "x", rng=1, report=False)
+    assert run_python(folder, "replicate.py").returncode == 0
+    assert DoFile(folder).checks == len(result.params)
+    run_r(folder, "replicate.R")
+    run_r(folder, "-e", 'source("dpbinagg.R"); m <- read_release("."); summary(m); tidy(m)')
+
+
 def test_the_codebook_is_a_domain(release, saved):
     declared = Domain.from_csv(saved / "codebook.csv")
     table = pd.read_csv(saved / "synthetic.csv", keep_default_na=False, dtype={"region": str})
@@ -195,6 +214,13 @@ def test_a_large_table_is_a_parquet_file(odd, tmp_path, monkeypatch, run_python)
     done = run_python(folder, "replicate.py", "--csv")
     assert done.returncode == 0, done.stderr
     assert DoFile(folder).checks == len(odd.params)
+
+
+def test_parquet_keeps_numbers_that_are_levels():
+    table = pd.DataFrame({"k": pd.Categorical([2, 1], [1, 2]), "w": pd.Categorical(["a", "b"])})
+    back = pd.read_parquet(io.BytesIO(exports.table_bytes(table, ".parquet")))
+    assert back["k"].dtype == "int64"
+    assert list(back["w"]) == ["a", "b"]
 
 
 def test_without_pyarrow_a_large_table_is_csv(monkeypatch):

@@ -18,7 +18,12 @@ from report_factory import (
     make_results,
 )
 
-from dpbinagg.errors import DPBinAggError, IdentificationWarning, NotIdentifiedError
+from dpbinagg.errors import (
+    DPBinAggError,
+    FormulaError,
+    IdentificationWarning,
+    NotIdentifiedError,
+)
 from dpbinagg.report import charts, identification, page, pictures
 from dpbinagg.report.results import fit_release
 
@@ -139,10 +144,24 @@ def test_tests_of_the_others_are_what_they_were(res):
     pd.testing.assert_frame_equal(terms.drop("educ"), before.drop("educ"))
 
 
-def test_the_f_statistic_of_all_slopes_is_not_made_up(res):
-    assert np.isnan(res.fvalue)
-    line = next(line for line in str(res.summary()).splitlines() if "F-statistic:" in line)
+def test_the_f_test_is_of_what_is_identified(res):
+    others = [j for j in range(1, len(PARAMS)) if j != EDUC]
+    expected = make_results().f_test(np.eye(len(PARAMS))[others])
+    assert res.fvalue == pytest.approx(float(expected.fvalue))
+    assert res.f_pvalue == pytest.approx(float(expected.pvalue))
+    assert "The F test is of the coefficients that are identified." in res.summary().notes
+    assert "The F test is" not in str(make_results().summary())
+    nothing = results(unknown=tuple(range(len(PARAMS))))
+    assert np.isnan(nothing.fvalue)
+    line = next(line for line in str(nothing.summary()).splitlines() if "F-statistic:" in line)
     assert line.endswith("not identified")
+
+
+def test_constraints_that_cannot_be_read_name_the_coefficients(res):
+    for test in (res.t_test, res.f_test):
+        with pytest.raises(FormulaError, match="coefficients are named Intercept, C") as caught:
+            test("schooling = 0")
+        assert "schooling" in str(caught.value)
 
 
 def test_predictions_work_and_say_so(res):

@@ -38,8 +38,9 @@ def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
 
 def smaller_start(state: State, columns: Array) -> Estimate:
     """The same from moments alone, with errors of one variance."""
-    meat, hidden = state.sd**2 * state.gram, np.zeros_like(state.gram)
-    return _smaller(state, from_start(state), columns, meat, hidden, state.sd**2)
+    full = from_start(state)
+    meat, hidden = full.scale * state.gram, np.zeros_like(state.gram)
+    return _smaller(state, full, columns, meat, hidden, full.scale)
 
 
 def _smaller(

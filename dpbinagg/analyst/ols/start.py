@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpbinagg.analyst.linalg import symmetric
@@ -88,7 +90,25 @@ def start(
     before = state.whitening
     state = rewhitened(state)
     by = state.whitening @ np.linalg.pinv(before)
-    return _first_step(state, by @ score, cross @ by.T, rng)
+    state = _first_step(state, by @ score, cross @ by.T, rng)
+    seen, seen_sd = _error_variance(state, plan, full, copies)
+    return replace(state, seen=seen, seen_sd=seen_sd)
+
+
+def _error_variance(
+    state: State, plan: MomentPlan, full: Array, copies: Array
+) -> tuple[float, float]:
+    """``(v'G v + E[s'A^-1 s])/(n - k)`` of ``v = y - x'b``, s the noise of the score at b.
+
+    The second term is what the fit to the noise took off the sum of squares.
+    """
+    v = plan.y_map - plan.g_map @ state.params
+    freedom = max(state.nobs - state.size, 1.0)
+    score = copies @ v @ plan.g_map @ state.whitening.T
+    bread = np.linalg.inv(spectrum(state.gram, state.noise).lifted)
+    absorbed = float(np.mean(np.sum((score @ bread) * score, axis=1)))
+    noise = float(np.sqrt(np.mean((copies @ v @ v) ** 2)))
+    return (float(v @ full @ v) + absorbed) / freedom, noise / freedom
 
 
 def _number(own: float, own_sd: float, other: float, other_sd: float) -> tuple[float, float]:
@@ -144,16 +164,28 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     )
 
 
+def moment_scale(state: State) -> tuple[float, float]:
+    """Error variance by moments alone, and the standard deviation of its noise.
+
+    Where noise drowns the squares of the response its margin says how large errors may be; it is
+    doubted by as much as it says.
+    """
+    guess = state.sd**2
+    trust = guess**2 / (guess**2 + state.seen_sd**2)
+    seen = max(state.seen, state.seen_sd)
+    return trust * seen + (1.0 - trust) * guess, trust * state.seen_sd
+
+
 def from_start(state: State) -> Estimate:
     """The estimate from moments alone.
 
     ``cov = sigma^2 A^-1 + E[e e']``: errors of one variance, and the spread of the ensemble.
     """
-    back = state.whitening.T
+    back, (scale, _) = state.whitening.T, moment_scale(state)
     bread = np.linalg.inv(spectrum(state.gram, state.noise).lifted)
     noise = state.errors.T @ state.errors / len(state.errors)
     left = state.start.T @ state.start / len(state.start)
-    cov = symmetric(back @ (state.sd**2 * bread + noise) @ back.T)
+    cov = symmetric(back @ (scale * bread + noise) @ back.T)
     dependence = symmetric(back @ left @ back.T)
     found = np.sqrt(np.diag(dependence)) <= TOLERATED * np.sqrt(np.diag(cov))
     found &= ~state.public.lost
@@ -162,7 +194,7 @@ def from_start(state: State) -> Estimate:
         params=state.params,
         cov=cov,
         noise_cov=symmetric(back @ noise @ back.T),
-        scale=state.sd**2,
+        scale=scale,
         df_resid=max(state.nobs - state.size, 1.0),
         nobs=state.nobs,
         cov_type="model",

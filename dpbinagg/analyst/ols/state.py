@@ -48,6 +48,9 @@ class State:
         Of the lengths of contributions.
     done : int
         Rounds that are over.
+    seen, seen_sd : float
+        Error variance of the first estimate by the moments themselves, and the standard deviation
+        of its noise.
     """
 
     layout: RowLayout
@@ -67,6 +70,8 @@ class State:
     tail: Tail | None = None
     tail_end: float = 0.0
     done: int = 0
+    seen: float = 0.0
+    seen_sd: float = 0.0
 
     @property
     def size(self) -> int:
