@@ -12,17 +12,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.analyst.estimators import FALLBACK
 from dpbinagg.analyst.fit import Estimates
+from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.api import dp_release
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
 from dpbinagg.protocol.settings import total_mu
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.public.rows import column_of, rows_of, spread_rows
+from dpbinagg.release.questions import MARGINS
 from dpbinagg.report import tables
 
 LARGEST_SIMULATION = 20_000
+MOSTLY = 0.5
+"""Share of simulated releases that must identify a term for a standard error to be shown."""
 RANGE_IN_SDS = 8.0
 """Width of the response's bounds in standard deviations of the error, if none is given."""
 
@@ -37,7 +42,8 @@ class Plan:
         By term: ``se`` (private), ``se_ols`` (what ordinary least squares
         would have on the same records), ``ratio`` of the two, and
         ``detectable``, the smallest coefficient found with 80% power at the
-        5% level.
+        5% level, and ``identified``, the share of simulated releases that
+        identify the term. Where it is under half, there is no standard error.
     n, mu, sd : float
         Number of records, privacy and standard deviation of the error.
     assumptions : str
@@ -58,9 +64,12 @@ class Plan:
     def table(self) -> str:
         """The standard errors as text, without the assumptions."""
         rows = []
-        for term, error, ordinary, ratio, least in self.frame.itertuples():
+        for term, error, ordinary, ratio, least, _ in self.frame.itertuples():
             shown = [tables.number(x, tables.decimals_for(x)) for x in (error, ordinary, least)]
-            rows.append([term, *shown[:2], f"{ratio:.2f}", shown[2]])
+            if np.isnan(error):
+                rows.append([term, "not identified", shown[1], "", ""])
+            else:
+                rows.append([term, *shown[:2], f"{ratio:.2f}", shown[2]])
         title = f"Expected for n = {self.n:,} and mu = {self.mu:g}"
         return tables.plain(["", "std err", "ordinary", "ratio", "detectable"], rows, title)
 
@@ -116,7 +125,7 @@ def plan(
     >>> from dpbinagg.protocol.planning import plan
     >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
     >>> list(found.frame.columns)
-    ['se', 'se_ols', 'ratio', 'detectable']
+    ['se', 'se_ols', 'ratio', 'detectable', 'identified']
     """
     total = total_mu(mu, epsilon, delta)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
@@ -139,7 +148,7 @@ def plan(
     generator = np.random.default_rng(rng)
     size = min(int(n), LARGEST_SIMULATION)
     stretch = math.sqrt(n / size)
-    private, ordinary = [], []
+    private, ordinary, known = [], [], []
     for _ in range(replicates):
         records, columns = _simulate(design, size, beta, error, example, generator)
         # Privacy noise relative to sampling error depends on mu sqrt(n) alone.
@@ -155,6 +164,8 @@ def plan(
             )
         found = Estimates(release)
         best = next(found[name] for name in FALLBACK if name in found)
+        terms = best.identified_terms
+        known.append(np.ones(len(beta), dtype=bool) if terms is None else terms)
         private.append(best.bse / stretch)
         bread = np.linalg.pinv(columns.T @ columns)
         ordinary.append(error * np.sqrt(np.diag(bread)) / stretch)
@@ -162,9 +173,28 @@ def plan(
         {"se": np.median(private, axis=0), "se_ols": np.median(ordinary, axis=0)},
         index=pd.Index(design.column_names, name="term"),
     )
+    shares = np.mean(known, axis=0)
+    frame.loc[shares < MOSTLY, "se"] = np.nan
     frame["ratio"] = frame["se"] / frame["se_ols"]
     frame["detectable"] = 2.8 * frame["se"]
-    return Plan(frame, int(n), total, error, _assumptions(error, sd, coefficients, example))
+    frame["identified"] = shares
+    text = _assumptions(error, sd, coefficients, example)
+    if risk := _rare_levels(design, release.privacy, len(release.transcript[0].question.groups)):
+        text = f"{text} {risk}"
+    return Plan(frame, int(n), total, error, text)
+
+
+def _rare_levels(design: Design, privacy: Privacy, groups: int) -> str:
+    """How many records a level needs; which levels are rare is not public."""
+    factors = [n for n in design.variables if isinstance(design.domain[n], Categorical)]
+    spent = next((m.mu for m in privacy.mechanisms if m.name == MARGINS), 0.0)
+    if not factors or not spent:
+        return ""
+    needed = math.ceil(2.0 * UNSEEN * math.sqrt(groups) / spent)
+    return (
+        f"A level of {', '.join(factors)} with fewer than about {needed} records will often not be "
+        "identified; which levels are rare is not public, so nothing here can tell."
+    )
 
 
 def _require_columns(example: pd.DataFrame | None, design: Design) -> None:

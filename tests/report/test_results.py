@@ -330,10 +330,7 @@ def test_public_rows_of_unusual_domains(formula: str, domain: dict) -> None:
 
 
 def test_a_weakly_identified_model_warns_and_says_so() -> None:
-    notes = (
-        f"{CLIPPED} at 2.0 times their usual size: about 5% of them.",
-        "3 bins cannot identify 7 coefficients.",
-    )
+    notes = (f"{CLIPPED} at 2.0 times their usual size.", "3 bins cannot identify 7 coefficients.")
     weak = make_estimate(notes=notes, identified=False)
     family = {**make_family(), "combined": weak}
     res = make_results(family=family)
