@@ -145,7 +145,9 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)
     explained = float(2.0 * beta @ score - beta @ used @ beta - np.trace(gain @ noise)) / n
     residual = max(total - max(explained, 0.0), LEAST_RESIDUAL * total)
-    residual = min(residual + float(np.trace(state.gram @ after)) / n, 1.5 * total)
+    # Noise may leave the matrix with eigenvalues below zero.
+    doubt = max(float(np.trace(state.gram @ after)), 0.0) / n
+    residual = min(residual + doubt, 1.5 * total)
     return State(
         layout=state.layout,
         public=state.public,
