@@ -142,7 +142,8 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)
     explained = float(2.0 * beta @ score - beta @ used @ beta - np.trace(gain @ noise)) / n
     residual = max(total - max(explained, 0.0), LEAST_RESIDUAL * total)
-    residual = min(residual + float(np.trace(state.gram @ after)) / n, 1.5 * total)
+    doubt = max(float(np.trace(state.gram @ after)) / n, 0.0)
+    residual = min(residual + doubt, 1.5 * total)
     return State(
         layout=state.layout,
         public=state.public,
