@@ -16,7 +16,7 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
 from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
-from dpbinagg.analyst.ols.start import TOLERATED
+from dpbinagg.analyst.ols.start import TOLERATED, away
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
@@ -169,8 +169,7 @@ class Fitted:
         left, null = self.state.start @ self.state.whitening, self.state.public.null
         second = left.T @ left / len(left)
         if len(null):
-            size = 1e3 * math.sqrt(self.state.total)
-            second = second + size**2 * null.T @ null
+            second = second + away(self.state) * null.T @ null
         return symmetric(second)
 
     def estimate(self) -> Estimate:

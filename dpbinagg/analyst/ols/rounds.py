@@ -175,7 +175,7 @@ def _learn_size(
 ) -> State:
     """Residual standard deviations after the step, and the tail of the contributions."""
     before = clipped_sd(state, request, answer) ** 2
-    moved = float(step @ state.gram @ step) / state.nobs
+    moved = max(float(step @ state.gram @ step), 0.0) / state.nobs
     inner = max(before - moved, LEAST_LEFT * before)
     sd = float(scales.counts[0])
     end = tails.run_end(answer.counts, request.edges, sd, STANDS)

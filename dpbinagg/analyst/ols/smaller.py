@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.ols.ensemble import spectrum, truths
 from dpbinagg.analyst.ols.finish import Fitted
-from dpbinagg.analyst.ols.start import TOLERATED, from_start
+from dpbinagg.analyst.ols.start import TOLERATED, away, from_start
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 
@@ -71,7 +71,7 @@ def _smaller(
         # A combination that no record had may lie outside of the smaller model's columns.
         inside = null @ np.linalg.pinv(columns).T
         held = np.abs(inside @ columns.T - null).max(axis=1) < EXACT * np.abs(null).max(axis=1)
-        start = start + 1e6 * state.total * inside[held].T @ inside[held]
+        start = start + away(state) * inside[held].T @ inside[held]
     found = (np.sqrt(np.diag(start)) <= TOLERATED * np.sqrt(np.diag(cov))) & ~lost
     return replace(
         full,

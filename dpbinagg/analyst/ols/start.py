@@ -40,6 +40,9 @@ noises."""
 TOLERATED = 0.5
 """Standard errors of a generous error of the start that may be left in an identified
 combination."""
+AWAY = 1e3
+"""Standard errors by which the start may be off in a combination that no record had: enough to tell
+it from all others, and not so much that rounding would touch these."""
 LEAST_RESIDUAL = 0.15
 """Share of the response's variance that is taken for residual at least: too wide a first clip costs
 a round's precision, too narrow a one would hide most of the score."""
@@ -145,9 +148,7 @@ def _first_step(state: State, score: Array, cross: Array, rng: np.random.Generat
     after = symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T)
     explained = float(2.0 * beta @ score - beta @ used @ beta - np.trace(gain @ noise)) / n
     residual = max(total - max(explained, 0.0), LEAST_RESIDUAL * total)
-    # Noise may leave the matrix with eigenvalues below zero.
-    doubt = max(float(np.trace(state.gram @ after)), 0.0) / n
-    residual = min(residual + doubt, 1.5 * total)
+    residual = min(residual + float(np.trace(used @ after)) / n, 1.5 * total)
     return State(
         layout=state.layout,
         public=state.public,
@@ -178,6 +179,11 @@ def moment_scale(state: State) -> tuple[float, float]:
     return trust * seen + (1.0 - trust) * guess, trust * state.seen_sd
 
 
+def away(state: State) -> float:
+    """Second moment of the start in a whitened combination that no record had."""
+    return AWAY**2 * max(state.total, state.sd**2) / state.nobs
+
+
 def from_start(state: State) -> Estimate:
     """The estimate from moments alone.
 
@@ -188,7 +194,8 @@ def from_start(state: State) -> Estimate:
     noise = state.errors.T @ state.errors / len(state.errors)
     left = state.start.T @ state.start / len(state.start)
     cov = symmetric(back @ (scale * bread + noise) @ back.T)
-    dependence = symmetric(back @ left @ back.T)
+    null = state.public.null
+    dependence = symmetric(back @ left @ back.T + away(state) * null.T @ null)
     found = np.sqrt(np.diag(dependence)) <= TOLERATED * np.sqrt(np.diag(cov))
     found &= ~state.public.lost
     return Estimate(
