@@ -15,6 +15,7 @@ from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design, build_design
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
@@ -163,6 +164,7 @@ class Release:
         """Public centre and scale of every column over the working domain."""
         return column_scaling(self.design)
 
+    @explains_arguments
     def ols(
         self,
         formula: str | None = None,
@@ -197,6 +199,7 @@ class Release:
             chosen.cov_type if cov_type is None else cov_type,
         )
 
+    @explains_arguments
     def synthesize(
         self,
         size: int | None = None,

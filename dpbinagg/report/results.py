@@ -364,7 +364,6 @@ def _warn_if_not_identified(estimate: Estimate, design: Design) -> None:
     warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=callers_level())
 
 
-@explains_arguments
 def fit_release(
     release: Release,
     formula: str | None = None,

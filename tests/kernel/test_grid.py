@@ -83,9 +83,8 @@ def test_a_cut_vector_is_no_longer_than_one(k: int, seed: int, bits: int, power:
     exact = [sum(int(entry) ** 2 for entry in column) for column in whole.T]
     assert max(exact) <= 4**bits
     assert not whole[:, 1].any()
-    # Where nothing overflows, no more is lost than the cut toward zero takes.
-    finite = np.isfinite(norms(vectors))
-    for place in np.flatnonzero(finite[3:]) + 3:
+    # Where squares neither overflow nor vanish, no more is lost than the cut toward zero takes.
+    for place in range(3, 50) if abs(power) < 145.0 else ():
         length = np.linalg.norm(vectors[:, place] / 10.0**power)
         expected = vectors[:, place] / 10.0**power / max(length, 1.0)
         np.testing.assert_allclose(whole[:, place] * 2.0**-bits, expected, atol=2.0**-bits)

@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from dpbinagg.analyst.refinement.refined import clip_note
 from report_factory import (
     BSE,
     DOMAIN,
@@ -22,6 +21,7 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
+from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.errors import (
     DataError,
     FormulaError,
@@ -330,16 +330,16 @@ def test_public_rows_of_unusual_domains(formula: str, domain: dict) -> None:
 
 
 def test_a_weakly_identified_model_warns_and_says_so() -> None:
-    notes = (clip_note(2.0, 1.0, 0.05), "3 bins cannot identify 7 coefficients.")
+    notes = (f"{CLIPPED} at 2.0 times their usual size.", "3 bins cannot identify 7 coefficients.")
     weak = make_estimate(notes=notes, identified=False)
     family = {**make_family(), "combined": weak}
     res = make_results(family=family)
     with pytest.warns(IdentificationWarning, match="3 bins cannot.+tighter bounds") as caught:
         sibling = res.combined
     assert caught[0].filename == __file__
-    assert "clipped" not in str(caught[0].message)
+    assert CLIPPED not in str(caught[0].message)
     text = " ".join(str(sibling.summary()).split())
-    assert "Residuals were clipped at 2, 2.0 standard errors" in text
+    assert f"{CLIPPED} at 2.0 times their usual size" in text
     assert "CAUTION: the release does not determine this model well" in text
     assert "3 bins cannot identify 7 coefficients." in text
     assert "fewer terms would help" in text

@@ -109,9 +109,11 @@ class Fitted:
         shape = (vectors * np.maximum(1.0 + values, LEAST_DIRECTION)) @ vectors.T
         meat = symmetric(back @ shape @ back) * self._clipped_sd**2
         cut = float(self.tail.weight @ self._beyond[2])
-        along = self._cut_directions
-        added = meat / float(np.trace(meat)) + along / float(np.trace(along))
-        return np.asarray(meat + cut * added / 2.0)
+        own, along = meat / float(np.trace(meat)), self._cut_directions
+        size = float(np.trace(along))
+        # Where nothing was cut there are no directions of it.
+        along = along / size if size > 0.0 else own
+        return np.asarray(meat + cut * (own + along) / 2.0)
 
     @cached_property
     def _cut_directions(self) -> Array:
