@@ -19,6 +19,9 @@ def check_release(release: Release) -> None:
     """
     if not np.isfinite(release.mu):
         raise ReleaseError("the mu of its mechanisms is not a finite number")
+    listed = [one.name for one in release.privacy.mechanisms if one.law == "gaussian"]
+    if listed != [entry.question.name for entry in release.transcript]:
+        raise ReleaseError("its transcript does not hold what its list of mechanisms says")
     for entry in release.transcript:
         for value in entry.answer.values:
             if not np.isfinite(value).all():

@@ -35,8 +35,8 @@ def test_without_noise_it_is_least_squares(budget, formula):
     assert fit.scale == pytest.approx(ols.scale, rel=near)
     assert fit.aic == pytest.approx(ols.aic, abs=near * fit.nobs)
     assert fit.bic - fit.aic == pytest.approx(ols.bic - ols.aic, rel=1e-3)
-    # Long records are cut in the matrix: of moments alone by a few percent, by less after the rounds,
-    # which put their own step right, but not a smaller model's.
+    # Long records are cut in the matrix: of moments alone by a few percent, by less after the
+    # rounds, which put their own step right, but not a smaller model's.
     exact = 1e-5 if formula == FORMULA else 2e-3
     np.testing.assert_allclose(fit.params, ols.params, atol=exact if budget is None else 0.01)
     for error in (fit.rsquared_se, fit.sigma_se, fit.aic_se / fit.aic):

@@ -129,13 +129,13 @@ def counts_rescaled_to_n(patch: Patch) -> None:
 
 
 def n_kept_in_release(patch: Patch) -> None:
-    real = pipeline.measure
+    real = pipeline.estimate
 
     def faulty(curator_: Curator, *arguments: Any) -> Any:
         statistics, scales = real(curator_, *arguments)
         return {**statistics, "nobs": total_of(curator_)}, scales
 
-    patch.setattr(pipeline, "measure", faulty)
+    patch.setattr(pipeline, "estimate", faulty)
 
 
 def seed_in_every_release(patch: Patch) -> None:
@@ -171,7 +171,7 @@ def ranges_without_noise(patch: Patch) -> None:
 
 
 def ranges_past_the_mechanism(patch: Patch) -> None:
-    real = pipeline.working_domain
+    real = pipeline.one_way
 
     def faulty(curator_: Curator, *arguments: Any) -> Any:
         curator_._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
@@ -179,7 +179,7 @@ def ranges_past_the_mechanism(patch: Patch) -> None:
         del curator_._privatise
         return found
 
-    patch.setattr(pipeline, "working_domain", faulty)
+    patch.setattr(pipeline, "one_way", faulty)
 
 
 def moments_with_halved_noise(patch: Patch) -> None:
@@ -233,16 +233,21 @@ def levels_learnt(patch: Patch) -> None:
 
 
 def empty_bins_dropped(patch: Patch) -> None:
-    real = pipeline.measure
+    release, conduct, curators = pipeline.Release, pipeline.conduct, list[Curator]()
 
-    def faulty(curator_: Curator, design: Any, partition: Any, *arguments: Any) -> Any:
-        statistics, scales = real(curator_, design, partition, *arguments)
-        records = curator_._engine._piece.records  # type: ignore[attr-defined]
+    def conducted(curator_: Curator, *arguments: Any) -> Any:
+        curators.append(curator_)
+        return conduct(curator_, *arguments)
+
+    def faulty(design: Any, declared: Any, partition: Any, *arguments: Any) -> Any:
+        *between, statistics, scales = arguments
+        records = curators[-1]._engine._piece.records  # type: ignore[attr-defined]
         held = np.isin(np.arange(partition.n_bins), partition.locate(records))
-        kept = {key: value[held] for key, value in statistics.items() if key != "moments"}
-        return {**statistics, **kept}, scales
+        kept = {key: statistics[key][held] for key in ("count", "dev_x", "dev_y")}
+        return release(design, declared, partition, *between, {**statistics, **kept}, scales)
 
-    patch.setattr(pipeline, "measure", faulty)
+    patch.setattr(pipeline, "conduct", conducted)
+    patch.setattr(pipeline, "Release", faulty)
 
 
 def outlier_unclipped(patch: Patch) -> None:

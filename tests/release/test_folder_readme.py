@@ -97,11 +97,14 @@ def test_it_warns_and_names_the_files_that_are_there(saved, tmp_path):
         bounds = {"educ": (6, 19), "wage": (0.5, 100)}
         made = dp_release("wage ~ educ", wages(), mu=1, bounds=bounds, budget=Budget.paper())
         made.save(tmp_path / "secure")
-        dp_release("wage ~ educ", wages(60), mu=0.01, bounds=bounds).save(tmp_path / "weak")
+        twice = dp_release("wage ~ educ + I(2 * educ)", wages(), mu=1, bounds=bounds)
+        twice.save(tmp_path / "weak")
     text = (tmp_path / "secure" / "README.md").read_text()
     assert "NOT FOR PUBLICATION" not in text
     assert "moments.csv" not in text
-    assert "The statistics in\n`bins.csv` and `release.json` are noisy sums" in text
+    assert (
+        "The statistics in\n`bins.csv`, `release.json` and `transcript.json` are noisy sums" in text
+    )
     assert "**CAUTION" in (tmp_path / "weak" / "README.md").read_text()
 
 

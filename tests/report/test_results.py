@@ -339,7 +339,7 @@ def test_a_weakly_identified_model_warns_and_says_so() -> None:
     assert caught[0].filename == __file__
     assert CLIPPED not in str(caught[0].message)
     text = " ".join(str(sibling.summary()).split())
-    assert f"{CLIPPED} at 2.0 times their usual size" in text
+    assert f"{CLIPPED} at 2.0 times their usual size." in text
     assert "CAUTION: the release does not determine this model well" in text
     assert "3 bins cannot identify 7 coefficients." in text
     assert "fewer terms would help" in text

@@ -197,11 +197,12 @@ def test_a_level_of_few_people_is_covered_or_said_to_be_unknown():
     assert others >= 28
 
 
-@pytest.mark.parametrize("n", [40, 150])
-def test_few_records_give_finite_numbers(n):
-    for seed in range(10):
+@pytest.mark.parametrize(("n", "mu"), [(40, 0.5), (150, 0.5), (60, 0.01)])
+def test_few_records_give_finite_numbers(n, mu):
+    """Also where the first matrix is negative altogether."""
+    for seed in range(20):
         data = table(FORMULA, BOUNDS, people(n, seed))
-        estimate = fit(data, 0.5, np.random.default_rng(seed)).estimate()
+        estimate = fit(data, mu, np.random.default_rng(seed)).estimate()
         assert np.all(np.isfinite(estimate.params))
         assert np.all(np.isfinite(estimate.cov))
         assert np.all(np.linalg.eigvalsh(estimate.cov) >= -1e-12 * estimate.cov.max())
