@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
-    ESTIMATORS,
     Settings,
     check_constants,
     check_ledger,
@@ -30,27 +30,42 @@ from dpbinagg.report.cov_types import resolve
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
 
+if TYPE_CHECKING:
+    from dpbinagg.accounting import Budget, Ledger
+    from dpbinagg.accounting.budget import Neighbours
+    from dpbinagg.inputs import (
+        Bounds,
+        Calibration,
+        CovType,
+        Data,
+        EstimatorName,
+        Missing,
+        PartitionChoice,
+        Seed,
+    )
+    from dpbinagg.report.results import DPResults
+
 
 @explains_arguments
 def dp_ols(
     formula: str,
-    data: Any,
+    data: Data,
     mu: float | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    bounds: Any = None,
-    budget: Any = None,
-    partition: Any = "privtree",
-    calibration: str = "joint",
-    estimator: str = "refined",
-    cov_type: str = "sandwich",
-    missing: str = "drop",
-    neighbours: str = "add-remove",
-    ledger: Any = None,
-    rng: Any = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    partition: PartitionChoice = "privtree",
+    calibration: Calibration = "joint",
+    estimator: EstimatorName = "refined",
+    cov_type: CovType = "sandwich",
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    rng: Seed = None,
     constants: Mapping[str, float] | None = None,
-) -> Any:
+) -> DPResults:
     """Differentially private linear regression.
 
     Parameters
@@ -119,8 +134,8 @@ def dp_ols(
     >>> bool(0.05 < res.params["educ"] < 0.11)
     True
     """
-    one_of("estimator", estimator, ESTIMATORS)
-    cov_type = resolve(cov_type, estimator)
+    one_of("estimator", estimator, OFFERED)
+    own: Any = resolve(cov_type, estimator)
     release = dp_release(
         formula,
         data,
@@ -138,29 +153,29 @@ def dp_ols(
         rng=rng,
         constants=constants,
     )
-    choice = Choice(estimator=estimator, cov_type=cov_type)
+    choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
         release = replace(release, choice=choice)
-    return release.ols(estimator=estimator, cov_type=cov_type)
+    return release.ols(estimator=estimator, cov_type=own)
 
 
 @explains_arguments
 def dp_release(
     formula: str,
-    data: Any,
+    data: Data,
     mu: float | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    bounds: Any = None,
-    budget: Any = None,
-    partition: Any = "privtree",
-    calibration: str = "joint",
-    estimator: str = "refined",
-    missing: str = "drop",
-    neighbours: str = "add-remove",
-    ledger: Any = None,
-    rng: Any = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    partition: PartitionChoice = "privtree",
+    calibration: Calibration = "joint",
+    estimator: EstimatorName = "refined",
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    rng: Seed = None,
     constants: Mapping[str, float] | None = None,
 ) -> Release:
     """Release private statistics for a regression, without fitting it.

@@ -1,5 +1,6 @@
 """Domains are validated when they are made."""
 
+import json
 import math
 
 import numpy as np
@@ -134,3 +135,132 @@ def test_from_frame_reads_the_schema_only():
 def test_an_undeclared_variable_gets_a_sentence():
     with pytest.raises(DomainError, match="not in the domain"):
         Domain({})["x"]
+
+
+ABOUT = {
+    "age": {
+        "type": "integer",
+        "lower": 18,
+        "upper": 90,
+        "missing": [-9, 99, "refused"],
+        "unit": "years",
+        "description": "Age at the interview",
+    },
+    "sex": {"levels": ["1", "2"], "labels": ["male", "female"], "missing": [9]},
+    "vote": {"levels": [0, 1], "labels": ["no", "yes"]},
+    "wage": {"lower": 0, "missing": [-1]},
+    "open": {"type": "integer"},
+    "union": {"type": "boolean", "missing": ["?"]},
+}
+
+
+def described() -> Domain:
+    return Domain(ABOUT)
+
+
+def said(domain: Domain) -> dict[str, str]:
+    """All that is declared: equality leaves out what is for readers only."""
+    return {name: repr(domain[name]) for name in domain}
+
+
+def test_the_words_of_a_codebook():
+    domain = described()
+    age = Numeric(18, 90, integer=True, missing=(-9, 99, "refused"))
+    assert domain["age"] == age
+    assert domain["age"].description == "Age at the interview"
+    assert domain["sex"].label_of == {"1": "male", "2": "female"}
+    assert domain["vote"].levels == (0, 1)
+    assert domain["wage"] == Numeric(0, math.inf, missing=(-1,))
+    assert domain["union"].levels == (False, True)
+    assert said(Domain(eval(repr(domain), {"Domain": Domain}))) == said(domain)
+    assert age.within(20, 30).missing == age.missing
+
+
+def test_what_is_described_survives_a_codebook(tmp_path):
+    domain = described().updated({"vote": {"levels": ["0", "1"], "labels": ["no", "yes"]}})
+    domain.to_csv(tmp_path / "codebook.csv")
+    assert said(Domain.from_csv(tmp_path / "codebook.csv")) == said(domain)
+
+
+def test_what_is_described_survives_a_folder():
+    from dpbinagg.release.plain import domain_from_plain, domain_to_plain
+
+    assert said(domain_from_plain(domain_to_plain(described()))) == said(described())
+
+
+def test_levels_that_are_numbers_become_text_in_a_codebook(tmp_path):
+    """They match the same cells."""
+    Domain({"code": [1, 2, 3]}).to_csv(tmp_path / "codebook.csv")
+    assert Domain.from_csv(tmp_path / "codebook.csv")["code"].levels == ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"levels": ["a"], "lower": 0}, "a category has levels"),
+        ({"type": "numeric", "levels": ["a"]}, "a category has levels"),
+        ({"type": "categorical"}, "a category has levels"),
+        ({"type": "number"}, "type must be numeric"),
+        ({"bounds": (0, 1)}, "unknown key 'bounds'"),
+        ({"lower": 0, "upper": 1, "labels": ["a"]}, "labels belong to levels"),
+        ({"levels": ["a", "b"], "labels": ["one"]}, "labels must name every level"),
+        ({"levels": ["a", "b"], "labels": [1, 2]}, "each label must be a text"),
+        ({"levels": ["1", "2"], "missing": [2.0]}, "missing code 2 is also a level"),
+        ({"lower": 0, "missing": [math.nan]}, "missing codes must be finite"),
+        ({"lower": 0, "missing": [True]}, "missing codes must be numbers or words"),
+        ({"lower": 0, "missing": [" "]}, "missing codes must not be empty"),
+        ({"lower": 0, "missing": "99"}, "missing must list codes"),
+        ({"lower": 0, "description": 3}, "description must be a text"),
+        ([0, 20], "can be read in two ways"),
+    ],
+)
+def test_descriptions_that_cannot_be(spec, said):
+    with pytest.raises(DomainError, match=said) as caught:
+        Domain({"v": spec})
+    assert str(caught.value).startswith("bounds['v']: ")
+
+
+@pytest.mark.parametrize("levels", [["a|b"], [" a"], [""]])
+def test_levels_that_a_codebook_cannot_hold(tmp_path, levels):
+    with pytest.raises(DomainError, match="separates levels by"):
+        Domain({"v": levels}).to_csv(tmp_path / "codebook.csv")
+
+
+def test_what_is_described_survives_csv_on_the_web(tmp_path):
+    path = tmp_path / "codebook.json"
+    described().to_csvw(path, "survey.csv")
+    assert said(Domain.from_csv(path)) == said(described())
+    plain = json.loads(path.read_text())
+    assert plain["@context"] == "http://www.w3.org/ns/csvw"
+    age = plain["tableSchema"]["columns"][0]
+    assert age["datatype"] == {"base": "integer", "minimum": 18.0, "maximum": 90.0}
+    assert age["null"] == ["", "-9", "99", "refused"]
+
+
+def test_metadata_of_others(tmp_path):
+    path = tmp_path / "metadata.json"
+    columns = [{"name": "x", "datatype": "number"}, {"titles": ["n"], "datatype": "long"}]
+    path.write_text(json.dumps({"tableSchema": {"columns": columns}}))
+    found = Domain.from_csv(path)
+    assert found["x"] == Numeric()
+    assert found["n"].integer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"tableSchema": {"columns": [{}]}}',
+        '{"tableSchema": {"columns": [{"name": "x", "datatype": "date"}]}}',
+        '{"tableSchema": {"columns": [{"name": "x"}]}}',
+        '{"tableSchema": {"columns": [{"name":"x","datatype": {"base":"int","minimum":"a"}}]}}',
+        '{"tableSchema": {"columns": [{"name": "x", "datatype": "number"}, {"name": "x"}]}}',
+    ],
+)
+def test_malformed_metadata(tmp_path, content):
+    path = tmp_path / "metadata.json"
+    path.write_text(content)
+    with pytest.raises(DomainError, match="codebook"):
+        Domain.from_csv(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,21 +12,16 @@ import numpy as np
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.moments import from_moments
-from dpbinagg.analyst.refinement.refine import (
-    State,
-    round_mus,
-    start,
-    update,
-    with_schedule,
-)
+from dpbinagg.analyst.refinement.refine import State, start, update, with_schedule
 from dpbinagg.analyst.refinement.refined import finish
 from dpbinagg.analyst.refinement.smaller import smaller_model
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.public.rounds import NoisyScores, ScoreRequest
 from dpbinagg.public.scaling import column_scaling
+from dpbinagg.release.questions import MOMENTS, SCORES, noisy_scores, request_of
 from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Entry, Transcript
 
 
 def released_bins(release: Release) -> Bins | None:
@@ -53,19 +47,18 @@ def released_bins(release: Release) -> Bins | None:
 
 def released_moments(release: Release) -> Moments | None:
     """The released second moments; None where there are none."""
-    if "moments" not in release.statistics:
+    if release.transcript.first(MOMENTS) is None:
         return None
-    return moments_from(release.design, release.statistics, release.noise_scales)
+    return moments_in(release.transcript, release.design)
 
 
-def moments_from(
-    design: Design, statistics: Mapping[str, Any], noise_scales: Mapping[str, Any]
-) -> Moments:
-    """The second moments among released statistics."""
-    scaling = column_scaling(design)
+def moments_in(transcript: Transcript, design: Design) -> Moments:
+    """The second moments of a transcript that has them."""
+    entry, scaling = transcript.first(MOMENTS), column_scaling(design)
+    assert entry is not None
     return Moments.from_scaling(
-        statistics["moments"],
-        noise_scales["moments"],
+        entry.answer.values[0],
+        entry.answer.scales[0],
         scaling.centre,
         scaling.scale,
         scaling.centre_y,
@@ -154,38 +147,39 @@ class Estimates(Mapping[str, Estimate]):
         return finish(state) if self._columns is None else smaller_model(state, self._columns)
 
 
-_STATES: WeakKeyDictionary[Release, State] = WeakKeyDictionary()
+_REPLAYED: WeakKeyDictionary[Release, State] = WeakKeyDictionary()
+"""Several estimates of one release need the same state."""
 
 
 def replay(release: Release) -> State:
-    """Where the released rounds of scores lead."""
-    if release not in _STATES:
+    """Where the released rounds of scores lead: a fold over the transcript."""
+    if release not in _REPLAYED:
         try:
-            _STATES[release] = _replayed(release)
+            _REPLAYED[release] = _replayed(release)
         except (ValueError, TypeError, IndexError, ArithmeticError):
             raise ReleaseError(
                 "the rounds of scores do not follow from the moments of the release; it was "
                 "changed, or made by another version of the package"
             ) from None
-    return _STATES[release]
-
-
-def remember(release: Release, state: State) -> None:
-    """Keep the state that the rounds of a fresh release led to."""
-    _STATES[release] = state
+    return _REPLAYED[release]
 
 
 def _replayed(release: Release) -> State:
-    moments = released_moments(release)
-    assert moments is not None
-    answers, requests = release.statistics["scores"], release.statistics["requests"]
-    state, mu = start(moments), release.allocation.scores
-    if len(requests) == 1:
-        state = with_schedule(state, mu)
-    mus = round_mus(mu, state.schedule)
-    for part, request, answer in zip(mus, requests, answers, strict=True):
-        state = update(state, ScoreRequest.from_dict(request), NoisyScores(**answer), part)
+    rounds = list(release.transcript.of(SCORES))
+    state = start(moments_in(release.transcript, release.design))
+    if len(rounds) == 1:
+        state = with_schedule(state, release.allocation.scores)
+    if len(rounds) != len(state.schedule):
+        raise ValueError("rounds of scores and their schedule differ in number")
+    for entry in rounds:
+        state = update_by(state, entry)
     return state
+
+
+def update_by(state: State, entry: Entry) -> State:
+    """Learn from a round of scores."""
+    request = request_of(entry.question)
+    return update(state, request, noisy_scores(request, entry.answer.values, 0.0), entry.mu)
 
 
 def sub_model(release: Release, design: Design) -> Array:

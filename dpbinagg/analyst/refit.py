@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,18 @@ import pandas as pd
 from dpbinagg.analyst.synthesis.binagg import require_bins, table_names
 from dpbinagg.analyst.synthesis.tables import BIN
 from dpbinagg.errors import ReleaseError
+from dpbinagg.release.questions import MOMENTS, SCORES
 from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Transcript, with_bins
+
+if TYPE_CHECKING:
+    from dpbinagg.inputs import CovType
+    from dpbinagg.report.results import DPResults
 
 
 def refit(
-    formula: str | None, synthetic: pd.DataFrame, release: Release, cov_type: str = "sandwich"
-) -> Any:
+    formula: str | None, synthetic: pd.DataFrame, release: Release, cov_type: CovType = "sandwich"
+) -> DPResults:
     """Fit a regression to a synthetic table made with ``kind="binagg", bin_id=True``.
 
     The rows are summed by bin; their sums are the released ones. With the counts,
@@ -78,9 +85,15 @@ def refit(
         "dev_x": np.where(bins.sd_x > 0, sum_x - bins.centre * bins.counts[:, None], 0.0),
         "dev_y": total(response) - bins.centre_y * bins.counts,
     }
-    scales = {key: release.noise_scales[key] for key in statistics}
-    again = replace(release, statistics=statistics, noise_scales=scales)
+    again = replace(release, transcript=bins_alone(release, statistics))
     return again.ols(formula, estimator="corrected", cov_type=cov_type)
+
+
+def bins_alone(release: Release, statistics: Mapping[str, Any]) -> Transcript:
+    """The transcript with these sums in bins, and without what was asked beside them."""
+    bins = release.transcript.without(MOMENTS, SCORES)
+    facts = release.design, release.partition, release.calibration
+    return with_bins(bins, *facts, statistics, release.noise_scales)
 
 
 def _require(synthetic: object, release: object) -> None:

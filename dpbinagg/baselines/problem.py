@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import BudgetError, DataError, DomainError, FormulaError
 from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.rows import rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,24 +226,12 @@ def _from_formula(formula: str, data: pd.DataFrame, bounds: Bounds | None) -> Ta
             f"bounds must be given for {', '.join(design.unbounded)}: "
             "baselines cannot find them privately"
         )
-    records = {
-        name: _record_column(data[name], design.domain, name)
-        for name in dict.fromkeys((*design.variables, *design.response_variables))
-    }
-    columns, response = design.columns(records), design.response(records)
+    names = dict.fromkeys((*design.variables, *design.response_variables))
+    rows = rows_of(data, design.domain, names)
+    columns, response = design.columns(rows), design.response(rows)
     complete = np.isfinite(columns).all(axis=1) & np.isfinite(response)
     lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
     return Table(
         columns[complete], response[complete], lower[0], upper[0],
         design.response_bounds(), design.column_names,
     )  # fmt: skip
-
-
-def _record_column(values: pd.Series[Any], domain: Domain, name: str) -> NDArray[np.generic]:
-    import pandas as pd
-
-    variable = domain[name]
-    if isinstance(variable, Categorical):
-        codes = pd.Categorical(values, categories=list(variable.levels)).codes
-        return np.asarray(codes, dtype=np.int64)
-    return np.asarray(values, dtype=np.float64)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 from dpbinagg import __version__
+from dpbinagg.analyst.estimators import COV_TYPES, OFFERED
+from dpbinagg.inputs import SyntheticKind
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -17,7 +19,7 @@ honest standard errors, synthetic records) may be published: it tells almost not
 any one person. How much "almost nothing" is, is a number that you choose, mu.
 """
 
-KINDS = ("calibrated", "predictive", "bounded", "binagg")
+KINDS = get_args(SyntheticKind)
 
 START = """\
 start here:
@@ -196,12 +198,12 @@ def _bounds(parser: argparse.ArgumentParser) -> None:
 def _estimation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--estimator",
-        choices=("refined", "combined", "corrected", "naive", "paper"),
+        choices=OFFERED,
         help="the best that was released by default",
     )
     parser.add_argument(
         "--cov-type",
-        choices=("sandwich", "model"),
+        choices=COV_TYPES,
         help="covariance of the estimates from bins; sandwich by default",
     )
 

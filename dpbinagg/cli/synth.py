@@ -10,6 +10,7 @@ from dpbinagg.cli.writing import check_writable, write_table
 
 def run(options: argparse.Namespace) -> None:
     """Make a synthetic table and write it."""
+    from dpbinagg.analyst.synthesis.tables import formula_for
     from dpbinagg.release.saving import load_release
 
     target = check_writable(options.out)
@@ -22,7 +23,7 @@ def run(options: argparse.Namespace) -> None:
         rng=options.rng,
     )
     write_table(frame, target)
-    formula = frame.attrs.get("formula", release.formula)
+    formula = formula_for(frame, release.design, release.design)
     if options.json:
         print_json(
             {

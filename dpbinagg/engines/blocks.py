@@ -67,12 +67,6 @@ def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Ite
     return _pool().map(function, chunks(n, size))
 
 
-def each_block(n: int, function: Callable[[slice], None], size: int = BLOCK) -> None:
-    """Run ``function(rows)`` for all blocks of n rows."""
-    for _ in map_blocks(n, function, size):
-        pass
-
-
 def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
     """``function(item)`` for all items, in order, on several threads.
 

@@ -23,6 +23,7 @@ from dpbinagg.formula.parse import is_call, syntax, variable_name
 from dpbinagg.formula.read import Reader
 from dpbinagg.formula.terms import Subterm, subterms_of
 from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.rows import codes_of
 
 MAX_COLUMNS = 5000
 ZERO_RECORDS: dict[str, Any] = {}
@@ -87,9 +88,7 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
                 raise DataError(f"the table lacks the variable {name!r}; add the column") from None
             variable = self._domain[name]
             if isinstance(variable, Categorical):
-                levels = pd.Index(list(variable.levels), dtype=object)
-                found = pd.Index(np.atleast_1d(np.asarray(values, dtype=object)), dtype=object)
-                records[name] = levels.get_indexer(found)
+                records[name] = codes_of(values, variable)
             else:
                 records[name] = np.atleast_1d(as_numbers(values, name))
         return records, max(len(values) for values in records.values())

@@ -13,11 +13,12 @@ from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.build import Structure, cached_structure
 from dpbinagg.formula.centres import short_centres
+from dpbinagg.formula.expression import Expression
 from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLevels
 from dpbinagg.formula.intervals import Intervals
 from dpbinagg.formula.inverse import Requirement, admissible, invert
 from dpbinagg.formula.radius import radius2
-from dpbinagg.formula.terms import Bounds, Values
+from dpbinagg.formula.terms import Bounds, Subterm, Values
 from dpbinagg.public.boxes import Boxes, Records
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 
@@ -85,6 +86,16 @@ class Design:
     def response_variables(self) -> tuple[str, ...]:
         """Raw variables of the response."""
         return self._structure.response.variables
+
+    @property
+    def subterms(self) -> tuple[Subterm, ...]:
+        """The columns as products of factors, in the order of the columns."""
+        return self._structure.subterms
+
+    @property
+    def response_expression(self) -> Expression:
+        """What the response computes from raw variables."""
+        return self._structure.response.expression
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-FIRST_BITS = 20
+FIRST_BITS = 16
+"""Enough for most trees: more take time even where few records are."""
 NEXT_BITS = 8
 
 

@@ -101,7 +101,10 @@ class Curator:
         self._spent.append(Spent(question.name, mu))
         weights = [int(weight * 2**WEIGHT_BITS) for weight, _ in question.groups]
         maps = [map_ for _, map_ in question.groups]
-        whole = [map_.whole(one) * w for map_, one, w in zip(maps, sums, weights, strict=True)]
+        whole = [
+            map_.whole(one.astype(object)) * w
+            for map_, one, w in zip(maps, sums, weights, strict=True)
+        ]
         noisy = self._privatise(np.concatenate(whole), 2.0**ONE_BITS, mu)
         parts = np.split(noisy, np.cumsum([len(part) for part in whole])[:-1])
         values = (
@@ -119,7 +122,7 @@ class Curator:
 
         def counter(bits: int, selection: Selection | None) -> tuple[Integers, Integers]:
             (whole,) = self._engine.map_reduce(CodeCounts(paths, bits, selection))
-            counts = whole.astype(np.int64)
+            counts: Integers = np.asarray(whole, dtype=np.int64)
             prefixes = dense_prefixes(bits, selection)
             return prefixes[counts > 0], counts[counts > 0]
 

@@ -6,6 +6,8 @@ they stay below 2^63, and as Python's integers beyond.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -14,7 +16,8 @@ from dpbinagg.public.grid import FACTOR_BITS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Sums = NDArray[np.object_]
+Sums = NDArray[Any]
+"""Whole numbers, of 64 bits or Python's own."""
 
 LINEAR_BITS = 26
 """Cut vectors that are summed are whole multiples of ``2^-LINEAR_BITS``: their squared norms, at
@@ -145,17 +148,17 @@ class Total:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._part = np.zeros(shape, dtype=np.int64)
         self._records = 0
-        self._whole: Sums = np.zeros(shape, dtype=object)
+        self._more: Sums | None = None
 
     def add(self, part: Integers, records: int) -> None:
         """Add the sums of at most `MOST_RECORDS` records."""
         if self._records + records > MOST_RECORDS:
-            self._whole = self.whole()
+            self._more = self.whole().astype(object)
             self._part[...] = 0
             self._records = 0
         self._part += part
         self._records += records
 
     def whole(self) -> Sums:
-        """The sum so far, of Python's integers."""
-        return np.asarray(self._whole + self._part.astype(object))
+        """The sum so far, of Python's integers where 64 bits might not hold it."""
+        return self._part.copy() if self._more is None else self._more + self._part

@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
-from dpbinagg.analyst.fit import moments_from, remember
-from dpbinagg.analyst.refinement.refine import (
-    State,
-    plan_round,
-    round_mus,
-    start,
-    update,
-    with_schedule,
-)
+from dpbinagg.analyst.fit import moments_in, update_by
+from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, with_schedule
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Question
 from dpbinagg.protocol import progress
-from dpbinagg.protocol.questions import (
-    bin_questions,
-    bin_statistics,
-    count_question,
-    moment_question,
-    score_question,
-    score_statistics,
-)
+from dpbinagg.protocol.dialogue import Dialogue
 from dpbinagg.protocol.ranges import needs_range
-from dpbinagg.protocol.rows import rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
 from dpbinagg.protocol.working import working_domain
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import MAX_DEPTH, Paths
-from dpbinagg.public.rounds import NoisyScores
-from dpbinagg.public.scaling import bin_scaling
 from dpbinagg.reading import open_source
+from dpbinagg.release.questions import (
+    bin_questions,
+    count_question,
+    moment_question,
+    score_question,
+)
 from dpbinagg.release.release import Release
 
 LARGE_TABLE = 10_000
@@ -148,47 +135,41 @@ def conduct(
     curator: Curator, design: Design, allocation: Allocation, settings: Settings
 ) -> Release:
     """Ask the curator for each component in turn and put the release together."""
-    declared = design.domain
+    declared, dialogue = design.domain, Dialogue(curator)
     progress.start(n_steps(allocation))
     total = None
     if allocation.ranges:
         progress.step("working ranges")
         names = range_variables(design, settings.partition)
-        working, total = working_domain(curator, design, names, allocation.ranges)
+        working, total = working_domain(dialogue, design, names, allocation.ranges)
         design = design.with_domain(working)
         check_scale(design)
     progress.step("partition")
-    partition = make_partition(curator, design, allocation, settings, total)
+    partition = make_partition(dialogue, design, allocation, settings, total)
     progress.step("second moments and sums in bins")
-    statistics, scales = measure(curator, design, partition, allocation, settings.calibration)
-    state = None
+    measure(dialogue, design, partition, allocation, settings.calibration)
     if allocation.scores:
         progress.step("residual scores")
-        more, noise, state = refine(curator, design, statistics, scales, allocation.scores)
-        statistics, scales = statistics | more, scales | noise
-    release = Release(
+        refine(dialogue, design, allocation.scores)
+    return Release(
         design,
         declared,
         partition,
         allocation,
         settings.calibration,
         privacy_of(curator, settings),
-        statistics,
-        scales,
+        dialogue.transcript,
     )
-    if state is not None:
-        remember(release, state)
-    return release
 
 
 def measure(
-    curator: Curator,
+    dialogue: Dialogue,
     design: Design,
     partition: Partition,
     allocation: Allocation,
     calibration: str,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Second moments and sums in bins, in one pass: statistics and their noise scales."""
+) -> None:
+    """Second moments and sums in bins, in one pass."""
     questions: list[Question] = []
     mus: list[float] = []
     if allocation.moments:
@@ -196,16 +177,7 @@ def measure(
     if allocation.count:
         more, their_mus = bin_questions(design, partition, allocation, calibration)
         questions, mus = questions + more, mus + their_mus
-    answers = curator.answer(questions, mus, rows_of(design)) if questions else []
-    statistics: dict[str, Any] = {}
-    scales: dict[str, Any] = {}
-    if allocation.moments:
-        first = answers.pop(0)
-        statistics["moments"], scales["moments"] = first.values[0], first.scales[0]
-    if allocation.count:
-        found = bin_statistics(bin_scaling(design, partition, calibration), answers)
-        statistics, scales = statistics | found[0], scales | found[1]
-    return statistics, scales
+    dialogue.ask(questions, mus, design)
 
 
 def n_steps(allocation: Allocation) -> int:
@@ -220,36 +192,20 @@ def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
 
 
-def refine(
-    curator: Curator,
-    design: Design,
-    statistics: Mapping[str, Any],
-    scales: Mapping[str, Any],
-    mu: float,
-) -> tuple[dict[str, Any], dict[str, Any], State]:
+def refine(dialogue: Dialogue, design: Design, mu: float) -> None:
     """Rounds of residual scores: the analyst asks, the curator answers.
 
     The requests are functions of what was released before, hence public.
     """
-    state = start(moments_from(design, statistics, scales))
-    state = with_schedule(state, mu)
-    requests: list[dict[str, Any]] = []
-    answers: list[dict[str, Any]] = []
-    noise: list[dict[str, Any]] = []
+    state = with_schedule(start(moments_in(dialogue.transcript, design)), mu)
     for part in round_mus(mu, state.schedule):
-        request = plan_round(state, part)
-        (answer,) = curator.answer([score_question(design, request)], [part], rows_of(design))
-        found, sd = score_statistics(request, answer)
-        state = update(state, request, NoisyScores(**found), part)
-        requests.append(asdict(request))
-        answers.append(found)
-        noise.append(sd)
-    # A request is computed from what was released before: it has no noise of its own.
-    return {"requests": requests, "scores": answers}, {"requests": [], "scores": noise}, state
+        question = score_question(design, plan_round(state, part))
+        dialogue.ask([question], [part], design)
+        state = update_by(state, dialogue.entries[-1])
 
 
 def make_partition(
-    curator: Curator,
+    dialogue: Dialogue,
     design: Design,
     allocation: Allocation,
     settings: Settings,
@@ -263,14 +219,14 @@ def make_partition(
         return Partition.grid(design.domain.subset(design.variables), GRID_BINS)
     paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
-        return curator.partition(paths, allocation.partition, 0.0)
+        return dialogue.curator.partition(paths, allocation.partition, 0.0)
     mu_tree = allocation.partition
     if total is None:
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
-        (answer,) = curator.answer([count_question()], [share])
+        (answer,) = dialogue.ask([count_question()], [share])
         total = float(answer.values[0][0])
-    return curator.partition(paths, mu_tree, split_threshold(total, allocation))
+    return dialogue.curator.partition(paths, mu_tree, split_threshold(total, allocation))
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpbinagg.analyst.estimators import FALLBACK
 from dpbinagg.analyst.fit import Estimates
 from dpbinagg.api import dp_release
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
 from dpbinagg.protocol.settings import total_mu
-from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.rows import column_of, rows_of, spread_rows
 from dpbinagg.report import tables
 
 LARGEST_SIMULATION = 20_000
@@ -152,7 +154,7 @@ def plan(
                 **options,
             )
         found = Estimates(release)
-        best = next(found[name] for name in ("refined", "combined", "corrected") if name in found)
+        best = next(found[name] for name in FALLBACK if name in found)
         private.append(best.bse / stretch)
         bread = np.linalg.pinv(columns.T @ columns)
         ordinary.append(error * np.sqrt(np.diag(bread)) / stretch)
@@ -198,24 +200,18 @@ def _simulate(
     rng: np.random.Generator,
 ) -> tuple[pd.DataFrame, NDArray[np.float64]]:
     """Made-up records and their design columns."""
-    frame = pd.DataFrame(index=range(n))
-    if example is not None:
-        rows = rng.integers(0, len(example), n)
-        frame = example[list(design.variables)].iloc[rows].reset_index(drop=True)
-    codes: dict[str, NDArray[Any]] = {}
-    for name in design.variables:
-        variable = design.domain[name]
-        if isinstance(variable, Categorical):
-            if example is None:
-                codes[name] = rng.integers(0, len(variable.levels), n)
-                frame[name] = pd.Categorical.from_codes(codes[name], pd.Index(variable.levels))  # type: ignore[call-overload]
-            else:
-                codes[name] = pd.Index(list(variable.levels)).get_indexer(pd.Index(frame[name]))
-        elif example is None:
-            frame[name] = codes[name] = _uniform(variable, n, rng)
-        else:
-            codes[name] = frame[name].to_numpy(dtype=float)
-    columns = design.columns(codes)
+    domain = design.domain.subset(design.variables)
+    if example is None:
+        rows = spread_rows(domain, n, rng)
+        frame = pd.DataFrame(
+            {name: column_of(values, domain[name]) for name, values in rows.items()},
+            index=range(n),
+        )
+    else:
+        drawn = rng.integers(0, len(example), n)
+        frame = example[list(domain)].iloc[drawn].reset_index(drop=True)
+        rows = rows_of(frame, domain)
+    columns = design.columns(rows)
     complete = np.flatnonzero(np.isfinite(columns).all(axis=1))
     frame = frame.iloc[complete].reset_index(drop=True)
     columns = columns[complete]
@@ -229,13 +225,6 @@ def _simulate(
     name, values = inverse
     frame[name] = values
     return frame, columns
-
-
-def _uniform(variable: Numeric, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    if variable.integer:
-        whole = rng.integers(int(variable.lower), int(variable.upper), n, endpoint=True)
-        return whole.astype(np.float64)
-    return rng.uniform(variable.lower, variable.upper, n)
 
 
 def _assumptions(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting._numbers import as_positive
-from dpbinagg.accounting.budget import Budget
+from dpbinagg.accounting.budget import Budget, Neighbours
 from dpbinagg.accounting.ledger import Ledger
+from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import (
     ArgumentError,
     BudgetError,
@@ -19,15 +20,15 @@ from dpbinagg.errors import (
     FormulaError,
 )
 from dpbinagg.formula import Design
+from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
 
-ESTIMATORS = ("refined", "combined", "corrected", "naive", "paper")
-PARTITIONS = ("privtree", "grid")
-CALIBRATIONS = ("joint", "paper")
-MISSING = ("drop", "raise")
-NEIGHBOURS = ("add-remove", "replace")
+PARTITIONS = get_args(PartitionKind)
+CALIBRATIONS = get_args(Calibration)
+MISSING = get_args(Missing)
+NEIGHBOURS = get_args(Neighbours)
 SYNONYMS = {
     **dict.fromkeys(("substitute", "substitution", "bounded", "change-one", "swap"), "replace"),
     **dict.fromkeys(("unbounded", "add_remove", "add/remove", "addremove", "remove"), "add-remove"),
@@ -93,7 +94,7 @@ class Settings:
     partition: str | Partition
     calibration: str
     missing: str
-    neighbours: str
+    neighbours: Neighbours
 
     @classmethod
     def from_arguments(
@@ -116,7 +117,7 @@ class Settings:
         one_of("calibration", calibration, CALIBRATIONS)
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
-        one_of("estimator", estimator, ESTIMATORS)
+        one_of("estimator", estimator, OFFERED)
         if budget is None:
             budget = default_budget(estimator, calibration)
         if not isinstance(budget, Budget):

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula import Design
-from dpbinagg.kernel.curator import Curator
-from dpbinagg.protocol.questions import range_question
+from dpbinagg.protocol.dialogue import Dialogue
 from dpbinagg.protocol.ranges import (
     FIRST_SHARE,
     histogram_edges,
@@ -19,12 +18,13 @@ from dpbinagg.protocol.ranges import (
     working_range,
 )
 from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.release.questions import range_question
 
 Floats = NDArray[np.float64]
 
 
 def working_domain(
-    curator: Curator, design: Design, variables: tuple[str, ...], mu: float
+    dialogue: Dialogue, design: Design, variables: tuple[str, ...], mu: float
 ) -> tuple[Domain, float]:
     """Working ranges of numeric variables, and the noisy number of records.
 
@@ -38,7 +38,7 @@ def working_domain(
     }
     unbounded = tuple(name for name, variable in known.items() if not variable.bounded)
     first = mu * math.sqrt(FIRST_SHARE) if unbounded else mu
-    edges, counts, total, sd = _look(curator, known, first, with_total=True)
+    edges, counts, total, sd = _look(dialogue, known, first, with_total=True)
     found = {
         name: working_range(edges[name], counts[name], sd, variable, total)
         for name, variable in known.items()
@@ -47,7 +47,7 @@ def working_domain(
         coarse = tuple(n for n in unbounded if too_coarse(edges[n], found[n], known[n]))
         narrowed = {name: known[name].within(*found[name]) for name in coarse}
         rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
-        edges, counts, again, sd_again = _look(curator, narrowed, rest, with_total=not coarse)
+        edges, counts, again, sd_again = _look(dialogue, narrowed, rest, with_total=not coarse)
         for name in coarse:
             found[name] = second_range(edges[name], counts[name], sd_again, narrowed[name], total)
         if not coarse:
@@ -58,11 +58,11 @@ def working_domain(
 
 
 def _look(
-    curator: Curator, variables: Mapping[str, Numeric], mu: float, with_total: bool
+    dialogue: Dialogue, variables: Mapping[str, Numeric], mu: float, with_total: bool
 ) -> tuple[dict[str, Floats], dict[str, Floats], float, float]:
     """Edges and noisy histograms of variables, the noisy total, and the noise of each count."""
     edges = {name: histogram_edges(variable) for name, variable in variables.items()}
-    (answer,) = curator.answer([range_question(edges, with_total)], [mu])
+    (answer,) = dialogue.ask([range_question(edges, with_total)], [mu])
     total = float(answer.values[-1][0]) if with_total else math.nan
     sd = float(answer.scales[-1][0])
     return edges, dict(zip(variables, answer.values, strict=False)), total, sd

@@ -113,7 +113,7 @@ def row_of_variable(name: str, variable: Variable) -> dict[str, str]:
         row |= {key: "" if math.isinf(side) else repr(side) for key, side in sides.items()}
         return row | {"type": "integer" if variable.integer else "numeric"}
     row["labels"] = _joined("labels", variable.labels)
-    if variable.levels == (False, True):
+    if variable.boolean:
         return row | {"type": "boolean"}
     return row | {"type": "categorical", "levels": _joined("levels", variable.levels)}
 

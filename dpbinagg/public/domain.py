@@ -15,10 +15,11 @@ from dpbinagg.public.codebook import (
     read_codebook,
     row_of_variable,
 )
+from dpbinagg.public.csvw import csvw_text, read_csvw
 from dpbinagg.public.variables import Categorical, Numeric, Variable
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["CODEBOOK_COLUMNS", "Categorical", "Domain", "Numeric", "Variable"]
 
@@ -206,7 +207,7 @@ class Domain(Mapping[str, Variable]):
         categorical, boolean), lower, upper, levels, labels (one for each level),
         missing (codes that stand for no answer), unit and description. Lists are
         separated by ``|``. All but name and type may be left out; an empty bound
-        is unknown.
+        is unknown. A file that ends in .json is read as CSV on the Web metadata.
 
         Parameters
         ----------
@@ -222,18 +223,20 @@ class Domain(Mapping[str, Variable]):
         >>> Domain.from_csv(codebook_path("school"))["gender"].levels
         ('boy', 'girl')
         """
-        return cls(read_codebook(path))
+        csvw = str(path).lower().endswith(".json")
+        return cls(read_csvw(path) if csvw else read_codebook(path))
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame) -> Domain:
-        """Take what the dtypes of a frame declare: categories and booleans.
+    def from_frame(cls, frame: Any) -> Domain:
+        """Say that what the dtypes of a frame list is public: categories and booleans.
 
-        Only the schema is read, never a value, so a frame of private records
-        may be passed. Numeric columns are left undeclared.
+        Only the schema is read, never a value. But categories may have been learnt from the
+        records (``astype("category")`` does): whoever calls this says that they were not.
+        Numeric columns are left undeclared.
 
         Parameters
         ----------
-        frame : DataFrame
+        frame : pandas.DataFrame, or Polars frame with Enum columns
 
         Returns
         -------
@@ -247,20 +250,43 @@ class Domain(Mapping[str, Variable]):
         """
         import pandas as pd
 
-        if not isinstance(frame, pd.DataFrame):
-            raise DomainError(f"frame must be a pandas DataFrame, got {type(frame).__name__}")
+        if isinstance(frame, pd.DataFrame):
+            dtypes = {str(name): dtype for name, dtype in frame.dtypes.items()}
+        elif hasattr(frame, "collect_schema"):
+            dtypes = dict(frame.collect_schema())
+        else:
+            raise DomainError(f"frame must be a pandas or Polars frame, got {type(frame).__name__}")
         spec: dict[str, object] = {}
-        for name, dtype in frame.dtypes.items():
-            if isinstance(dtype, pd.CategoricalDtype):
-                spec[str(name)] = dtype
-            elif pd.api.types.is_bool_dtype(dtype):
-                spec[str(name)] = [False, True]
+        for name, dtype in dtypes.items():
+            try:
+                levels = _levels_of_dtype(dtype)
+            except DomainError as error:
+                raise DomainError(f"column {name!r}: {error}; drop it, or recode it") from None
+            if levels is not None:
+                spec[name] = levels
         return cls(spec)
 
     def to_csv(self, path: str | Path) -> None:
         """Write the domain as a codebook that `from_csv` reads."""
         rows = [row_of_variable(name, variable) for name, variable in self._variables.items()]
         Path(path).write_text(codebook_text(rows), encoding="utf-8", newline="")
+
+    def to_csvw(self, path: str | Path, table: str = "data.csv") -> None:
+        """Write the domain as CSV on the Web metadata of `table`, which `from_csv` reads too."""
+        Path(path).write_text(csvw_text(self._variables, table), encoding="utf-8")
+
+
+def _levels_of_dtype(dtype: Any) -> Categorical | None:
+    """The levels that a dtype lists, if it lists any."""
+    import pandas as pd
+
+    # The second is how Polars calls it.
+    if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "Boolean":
+        return Categorical((False, True))
+    categories = getattr(dtype, "categories", None)
+    if categories is None or "Categorical" in str(dtype):
+        return None
+    return Categorical(tuple(_plain(level) for level in categories))
 
 
 def _spelled(variable: Variable) -> str:

@@ -61,19 +61,6 @@ class BinScaling:
     unit_y: float
     sensitivity_x: float
 
-    @cached_property
-    def centres(self) -> Floats:
-        """Centres of the columns and of the response, (p + 1, K)."""
-        return np.vstack([self.centre.T, np.full(len(self.centre), self.centre_y)])
-
-    @cached_property
-    def inverse_units(self) -> Floats:
-        """``1 / unit`` of the columns and of the response, 0 where constant, (p + 1, K)."""
-        unit = np.vstack([self.unit.T, np.full(len(self.unit), self.unit_y)])
-        inverse: Floats = np.zeros_like(unit)
-        np.divide(1.0, unit, out=inverse, where=unit > 0.0)
-        return inverse
-
 
 @lru_cache(maxsize=4)
 def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinScaling:

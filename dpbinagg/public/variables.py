@@ -182,6 +182,11 @@ class Categorical:
             )
 
     @property
+    def boolean(self) -> bool:
+        """Whether the levels are false and true, which are not the numbers that they equal."""
+        return self.levels == (False, True) and all(type(level) is bool for level in self.levels)
+
+    @property
     def label_of(self) -> dict[Hashable, str]:
         """The label of each level; the level itself where there are none."""
         labels = self.labels or tuple(str(level) for level in self.levels)

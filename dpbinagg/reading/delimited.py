@@ -123,9 +123,11 @@ class TextSource(Source):
     def _layout(self, path: str, separator: str | None, decimal: str) -> Layout:
         line = _first_line(path, self._encoding)
         mark = separator or _sniffed(line, decimal)
-        cells = next(csv.reader([line], delimiter=mark), [])
+        cells: list[str] = []
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=mark), [])
         names = tuple(name.strip(BLANKS) for name in cells)
-        if not any(names) or "\r" in line:
+        if not any(names):
             raise DataError(f"data: the first line of {path!r} must name the columns; add a header")
         inner = self._encoding if _single(self._encoding) else "utf-8"
         return Layout(names, mark, decimal, inner)

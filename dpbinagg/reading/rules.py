@@ -38,7 +38,7 @@ class Codes:
     """
 
     def __init__(self, variable: Categorical, decimal: str = ".") -> None:
-        self.boolean = variable.levels == (False, True)
+        self.boolean = variable.boolean
         self.decimal = decimal
         self.texts = {_text(level): code for code, level in enumerate(variable.levels)}
         self.texts |= {str(code): -1 for code in variable.missing}

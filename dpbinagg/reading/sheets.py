@@ -41,6 +41,8 @@ class SheetSource(Source):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             frame = _parsed(pd, self._path, self._sheet, skiprows=1)
+        # As an empty line of a text file, an empty row is no record.
+        frame = frame[(frame != "").any(axis=1)]
         whole = frame.reindex(columns=range(len(self._names)))[places]
         yield whole.set_axis(list(variables), axis=1).astype(object)
 

@@ -143,7 +143,7 @@ class Dialect:
     def columns(self, design: Design) -> list[str]:
         """Every design column as an expression; the intercept is ``1``."""
         written: list[str] = []
-        for subterm in design._structure.subterms:
+        for subterm in design.subterms:
             parts = list(zip(subterm.factors, subterm.matrices, strict=True))
             for choice in subterm.choices:
                 pieces = [
@@ -155,7 +155,7 @@ class Dialect:
 
     def response(self, design: Design) -> str:
         """The response as an expression."""
-        return strip(evaluate(design._structure.response.expression, self))
+        return strip(evaluate(design.response_expression, self))
 
     def _factor(self, factor: Factor, coding: np.ndarray | None) -> str:
         if isinstance(factor, NumericFactor):

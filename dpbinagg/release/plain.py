@@ -17,13 +17,14 @@ from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 from dpbinagg.public.partition import Partition
 from dpbinagg.release.release import Choice, Release
+from dpbinagg.release.transcript import Transcript
 
 ARRAY = "array"
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def release_to_plain(release: Release) -> dict[str, Any]:
-    """Everything of a release but its statistics."""
+    """Everything of a release but its transcript."""
     return {
         "formula": release.formula,
         "constants": dict(release.design.constants),
@@ -40,10 +41,8 @@ def release_to_plain(release: Release) -> dict[str, Any]:
     }
 
 
-def release_from_plain(
-    plain: Mapping[str, Any], statistics: Mapping[str, Any], scales: Mapping[str, Any]
-) -> Release:
-    """The release that `release_to_plain` described."""
+def release_from_plain(plain: Mapping[str, Any]) -> Release:
+    """The release that `release_to_plain` described, without its transcript."""
     declared = domain_from_plain(plain["declared"])
     design = build_design(plain["formula"], declared, plain["constants"])
     design = design.with_domain(domain_from_plain(plain["domain"]))
@@ -60,8 +59,7 @@ def release_from_plain(
         Allocation(**plain["allocation"]),
         str(plain["calibration"]),
         privacy_from_plain(plain["privacy"]),
-        statistics,
-        scales,
+        Transcript(),
         Choice(**plain["choice"]),
     )
 
@@ -169,6 +167,6 @@ def _number_from_plain(value: Any) -> Any:
     return NONFINITE[value] if isinstance(value, str) else value
 
 
-def to_json(plain: Any) -> bytes:
+def to_json(plain: Any, indent: int | None = 1) -> bytes:
     """JSON without NaN and infinities, floats as their shortest exact text."""
-    return (json.dumps(plain, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(plain, indent=indent, allow_nan=False, ensure_ascii=False) + "\n").encode()

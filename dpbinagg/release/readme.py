@@ -13,7 +13,7 @@ from dpbinagg.release.about import NOT_STATED, About
 from dpbinagg.release.release import Release
 from dpbinagg.release.scripts import template
 
-STATISTICS = ("bins.csv", "moments.csv", "release.json")
+STATISTICS = ("bins.csv", "moments.csv", "release.json", "transcript.json")
 SOFTWARE = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "opendp")
 """Packages whose version may show in the last digits, or in the noise."""
 
@@ -43,6 +43,7 @@ FILES = {
     "bins.csv": "the released bins: boxes, noisy counts and sums, scale of the noise",
     "moments.csv": "the released second moments and the scale of their noise",
     "release.json": "the release: formula, bounds, partition, budget, privacy",
+    "transcript.json": "every question that was asked of the records, and its noisy answer",
     "manifest.json": "format, version, sizes and checksums",
 }
 """Every file that a folder may have, in the order of the README."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,15 @@ from dpbinagg.formula import Design
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+from dpbinagg.release.transcript import Transcript, statistics_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+
+    from dpbinagg.inputs import CovType, EstimatorName, Seed, SyntheticKind
+    from dpbinagg.report.results import DPResults
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +67,8 @@ class Release:
     calibration : str
         "joint" or "paper".
     privacy : Privacy
+    transcript : Transcript
+        Every question that was asked, its noisy answer, and its mu.
     statistics : mapping
         What was released, by component; a component without a share of the budget is absent.
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) and ``moments`` (m, m) are arrays.
@@ -99,9 +106,22 @@ class Release:
     allocation: Allocation
     calibration: str
     privacy: Privacy
-    statistics: Mapping[str, Any] = field(repr=False)
-    noise_scales: Mapping[str, Any] = field(repr=False)
+    transcript: Transcript = field(repr=False)
     choice: Choice = Choice()
+
+    @cached_property
+    def _views(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return statistics_of(self.transcript, self.design, self.partition, self.calibration)
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """What was released, by component: a view of the transcript."""
+        return self._views[0]
+
+    @property
+    def noise_scales(self) -> Mapping[str, Any]:
+        """Standard deviations of the noise of `statistics`."""
+        return self._views[1]
 
     @property
     def formula(self) -> str:
@@ -138,7 +158,13 @@ class Release:
         """Public centre and scale of every column over the working domain."""
         return column_scaling(self.design)
 
-    def ols(self, formula: str | None = None, **options: Any) -> Any:
+    def ols(
+        self,
+        formula: str | None = None,
+        *,
+        estimator: EstimatorName | Literal["moments"] | None = None,
+        cov_type: CovType | None = None,
+    ) -> DPResults:
         """Fit the same or a smaller model from the release, at no cost.
 
         Parameters
@@ -146,36 +172,41 @@ class Release:
         formula : str, optional
             A formula whose columns are combinations of released ones; that of
             `choice` by default.
-        **options
-            `estimator` and `cov_type`, as in `dp_ols`; those of `choice` by default.
+        estimator : str, optional
+            As in `dp_ols`, or "moments"; that of `choice`, or the best, by default.
+        cov_type : {"sandwich", "model"}, optional
+            As in `dp_ols`; that of `choice` by default.
 
         Returns
         -------
-        results object
+        DPResults
             As `dp_ols` returns it.
         """
         from dpbinagg.report.results import fit_release
 
-        chosen = {"estimator": self.choice.estimator, "cov_type": self.choice.cov_type}
-        given = {name: value for name, value in options.items() if value is not None}
+        choice = self.choice
         return fit_release(
-            self, self.choice.formula if formula is None else formula, **{**chosen, **given}
+            self,
+            choice.formula if formula is None else formula,
+            choice.estimator if estimator is None else estimator,
+            choice.cov_type if cov_type is None else cov_type,
         )
 
-    def synthesize(self, **options: Any) -> pd.DataFrame:
+    def synthesize(
+        self,
+        size: int | None = None,
+        copies: int = 1,
+        kind: SyntheticKind = "calibrated",
+        bin_id: bool = False,
+        rng: Seed = None,
+    ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
-
-        Parameters
-        ----------
-        **options
-            `size`, `copies`, `kind`, `bin_id` and `rng`.
 
         Returns
         -------
         DataFrame
         """
-        frame: pd.DataFrame = self.ols().synthesize(**options)
-        return frame
+        return self.ols().synthesize(size, copies, kind, bin_id, rng)
 
     def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
         """Write the release and the estimate of `choice` to a folder; see `DPResults.save`.

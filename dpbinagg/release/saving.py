@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.errors import DPBinAggError, ReleaseError
+from dpbinagg.public.partition import Partition
 from dpbinagg.release.folder import FORMAT, SCHEMA, check_target, read_folder, write_folder
 from dpbinagg.release.plain import (
     release_from_plain,
@@ -22,18 +21,13 @@ from dpbinagg.release.plain import (
 )
 from dpbinagg.release.readme import readme_of_statistics
 from dpbinagg.release.release import Release
-from dpbinagg.release.tables import (
-    MOMENTS,
-    bin_keys,
-    bins_from_csv,
-    bins_to_csv,
-    moments_from_csv,
-    moments_to_csv,
-)
+from dpbinagg.release.tables import MOMENTS, bins_to_csv, moments_to_csv
+from dpbinagg.release.transcript import Entry, Transcript
 from dpbinagg.release.validity import check_release
 
 __all__ = ["check_target", "load_release", "privacy_file", "save_release", "statistics_files"]
 
+TRANSCRIPT = "transcript.json"
 DAMAGE = (
     KeyError,
     ValueError,
@@ -125,8 +119,9 @@ def load_release(folder: str | Path) -> Release:
     files = read_folder(folder)
     try:
         plain = json.loads(files["release.json"])
-        statistics, scales = _statistics(plain, files)
-        release = release_from_plain(plain, statistics, scales)
+        release = release_from_plain(plain)
+        transcript = _transcript(files[TRANSCRIPT], release.partition)
+        release = replace(release, transcript=transcript)
         check_release(release)
         return release
     except DPBinAggError as error:
@@ -139,43 +134,21 @@ def load_release(folder: str | Path) -> Release:
 
 
 def statistics_files(release: Release) -> dict[str, bytes]:
-    """What was released, as files."""
-    keys = bin_keys(release)
-    tabled = [*keys, *([MOMENTS] if _has_square_moments(release) else [])]
-    rest = [key for key in release.statistics if key not in tabled]
-    plain = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        **release_to_plain(release),
-        "order": list(release.statistics),
-        "bins.csv": list(keys),
-        "moments.csv": MOMENTS in tabled,
-        "statistics": tree_to_plain({key: release.statistics[key] for key in rest}),
-        "noise_scales": tree_to_plain({key: release.noise_scales[key] for key in rest}),
+    """Public facts and the transcript, and tables of it that are easy to read elsewhere."""
+    plain = {"format": FORMAT, "schema": SCHEMA, **release_to_plain(release)}
+    files = {
+        "release.json": to_json(plain),
+        TRANSCRIPT: to_json([tree_to_plain(e.to_plain()) for e in release.transcript], indent=None),
+        "bins.csv": bins_to_csv(release),
     }
-    files = {"release.json": to_json(plain), "bins.csv": bins_to_csv(release)}
-    if MOMENTS in tabled:
+    if MOMENTS in release.statistics:
         files["moments.csv"] = moments_to_csv(release)
     return files
 
 
-def _has_square_moments(release: Release) -> bool:
-    size = release.column_scaling.size
-    return MOMENTS in release.statistics and np.shape(release.statistics[MOMENTS]) == (size, size)
-
-
-def _statistics(
-    plain: Mapping[str, Any], files: Mapping[str, bytes]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    statistics = tree_from_plain(plain["statistics"])
-    scales = tree_from_plain(plain["noise_scales"])
-    found, noise = bins_from_csv(files["bins.csv"], plain["bins.csv"], len(plain["column_names"]))
-    statistics |= found
-    scales |= noise
-    if plain["moments.csv"]:
-        statistics[MOMENTS], scales[MOMENTS] = moments_from_csv(files["moments.csv"])
-    order = plain["order"]
-    return {key: statistics[key] for key in order}, {key: scales[key] for key in order}
+def _transcript(content: bytes, partition: Partition) -> Transcript:
+    entries = (tree_from_plain(entry) for entry in json.loads(content))
+    return Transcript([Entry.from_plain(entry, partition) for entry in entries])
 
 
 def privacy_file(privacy: Privacy) -> bytes:

@@ -80,26 +80,6 @@ def _labels(release: Release, key: str) -> list[str]:
     return ["count"] if key == "count" else [f"dev {release.design.response_name} (response)"]
 
 
-def bins_from_csv(
-    content: bytes, keys: Sequence[str], n_columns: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Statistics and noise scales from the table of bins; its last columns hold them."""
-    header, rows = from_csv(content)
-    widths = [n_columns if key == "dev_x" else 1 for key in keys]
-    first = len(header) - 2 * sum(widths)
-    table = np.array([[float(cell) for cell in row[first:]] for row in rows], dtype=np.float64)
-    table = table.reshape(len(rows), 2 * sum(widths))
-    statistics: dict[str, Any] = {}
-    scales: dict[str, Any] = {}
-    place = 0
-    for key, width in zip(keys, widths, strict=True):
-        for found in (statistics, scales):
-            part = np.ascontiguousarray(table[:, place : place + width])
-            found[key] = part if key == "dev_x" else part[:, 0].copy()
-            place += width
-    return statistics, scales
-
-
 def moments_to_csv(release: Release) -> bytes:
     """One row for each entry of the matrix of second moments."""
     scaling = release.column_scaling
@@ -112,14 +92,3 @@ def moments_to_csv(release: Release) -> bytes:
         for j in range(len(matrix))
     ]
     return to_csv(["row", "column", "row name", "column name", "sum of products", "sd"], rows)
-
-
-def moments_from_csv(content: bytes) -> tuple[Any, Any]:
-    """The matrix of second moments and its noise."""
-    _, rows = from_csv(content)
-    size = 1 + max(int(row[0]) for row in rows)
-    matrix, sd = np.empty((size, size)), np.empty((size, size))
-    for row in rows:
-        matrix[int(row[0]), int(row[1])] = float(row[4])
-        sd[int(row[0]), int(row[1])] = float(row[5])
-    return matrix, sd

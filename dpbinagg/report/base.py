@@ -15,6 +15,7 @@ from scipy.linalg import null_space
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
@@ -24,7 +25,7 @@ from dpbinagg.report import cov_types, identification, tidy
 from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.references import references
-from dpbinagg.report.unavailable import COMPONENTS, REASONS, no_estimate, not_released
+from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
 
 MANY = 1e12
 """Degrees of freedom at which the F distribution is the chi-square one."""
@@ -90,7 +91,7 @@ class ReleaseResults(Inference):
         # packages probe attributes with getattr; our own code asks `fit_statistics`.
         if name in REASONS:
             raise not_released(name)
-        if name in COMPONENTS:
+        if name in NEEDS:
             raise no_estimate(name, list(self._family))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

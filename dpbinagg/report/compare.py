@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.report import cov_types, tables
 from dpbinagg.report.fitting import require_alpha
 from dpbinagg.report.identification import CELL, identified, masked
-
-ORDER = ("naive", "paper", "corrected", "moments", "combined", "refined")
-"""Estimators in the order in which they build on each other."""
 
 TITLE = "Estimators from the same release"
 
@@ -68,7 +66,7 @@ class Comparison:
     @property
     def estimators(self) -> list[str]:
         """Names of the estimators, from the simplest on."""
-        return [name for name in ORDER if name in self.estimates]
+        return [name for name in NEEDS if name in self.estimates]
 
     def shown(self, name: str) -> Estimate:
         """The estimate by this estimator, NaN where it is not identified."""

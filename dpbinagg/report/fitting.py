@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dpbinagg.analyst.estimators import FALLBACK, NEEDS
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.release.release import Release
 from dpbinagg.report.cov_types import OWN
-from dpbinagg.report.unavailable import COMPONENTS
-
-ORDER = ("refined", "combined", "moments", "corrected", "naive")
-"""Estimators from the best to the simplest."""
 
 
 def model_design(release: Release, formula: str | None) -> Design:
@@ -78,21 +75,21 @@ def choose(
     requested : str or None
         None for the best.
     """
-    if requested is not None and requested not in COMPONENTS:
-        raise ReleaseError(f"estimator must be one of {', '.join(COMPONENTS)}, got {requested!r}")
+    if requested is not None and requested not in NEEDS:
+        raise ReleaseError(f"estimator must be one of {', '.join(NEEDS)}, got {requested!r}")
     if not family:
         raise ReleaseError(
             "the release has neither bin sums nor moments, so nothing can be estimated from it; "
             "give Budget.count, sum_x and sum_y, or Budget.moments, a positive share"
         )
     if requested is None:
-        return family[next(name for name in (*ORDER, *family) if name in family)], ()
+        return family[next(name for name in (*FALLBACK, *family) if name in family)], ()
     if requested in family:
         return family[requested], ()
-    start = ORDER.index(requested) if requested in ORDER else ORDER.index("corrected")
-    candidates = (*ORDER[start:], *reversed(ORDER[:start]), *family)
+    start = FALLBACK.index(requested) if requested in FALLBACK else FALLBACK.index("corrected")
+    candidates = (*FALLBACK[start:], *reversed(FALLBACK[:start]), *family)
     found = next(name for name in candidates if name in family)
     return family[found], (
-        f"The {requested} estimate needs {COMPONENTS[requested]}, which this release does not "
+        f"The {requested} estimate needs {NEEDS[requested]}, which this release does not "
         f"contain; the {found} estimate is shown.",
     )

@@ -12,9 +12,10 @@ import pandas as pd
 from dpbinagg.analyst.fit import released_bins, released_moments
 from dpbinagg.errors import FormulaError
 from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.public.rows import rows_of
 from dpbinagg.release.release import Release
 from dpbinagg.report.labels import readable
-from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, as_records, axis, bins_of
+from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, axis, bins_of
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -106,7 +107,7 @@ def margin(release: Release, synthetic: pd.DataFrame, name: str) -> Margin:
     noise = [QUANTILE * bins.sd_count * np.sqrt(some.sum(axis=0)) for some in (inside, touching)]
     unit = max(float(bins.counts.sum()), 1.0) * cut.widths
     variable = release.domain[name]
-    values = as_records(synthetic[[name]], release)[name].astype(np.float64)
+    values = rows_of(synthetic, release.domain, [name])[name].astype(np.float64)
     fine = _fine_edges(variable, cut.edges)
     counts = Counts(
         cut.edges,
@@ -135,7 +136,7 @@ def response_margin(release: Release, synthetic: pd.DataFrame) -> Margin:
     """The synthetic response, and its mean as it was released."""
     design = release.design
     if all(name in synthetic.columns for name in design.response_variables):
-        values = design.response(as_records(synthetic, release))
+        values = design.response(rows_of(synthetic, release.domain))
     else:
         values = synthetic.iloc[:, 0].to_numpy(dtype=np.float64)
     low, high = float(values.min()), float(values.max())

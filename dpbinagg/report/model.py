@@ -20,7 +20,7 @@ from statsmodels.base.model import Model
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import public_points
 from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.domain import Categorical
+from dpbinagg.public.rows import spread_rows
 
 Floats = NDArray[np.float64]
 FrameMaker = Callable[[], pd.DataFrame]
@@ -88,10 +88,10 @@ class DPOLS(Model):  # type: ignore[misc]
 def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     """Response and columns of points spread over the domain."""
     least = 2 * len(design.column_names) + 6
-    points: dict[str, Any] = dict(public_points(design, least, np.random.default_rng(0)))
+    rng = np.random.default_rng(0)
+    points: dict[str, Any] = dict(public_points(design, least, rng))
     size = len(next(iter(points.values())))
-    for name in design.response_variables:
-        points.setdefault(name, _spread(design, name, size))
+    points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
     exog, endog = design.columns(points), design.response(points)
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
@@ -102,10 +102,3 @@ def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
         pd.Series(endog, name=design.response_name),
         pd.DataFrame(exog, columns=list(design.column_names)),
     )
-
-
-def _spread(design: Design, name: str, size: int) -> NDArray[Any]:
-    variable = design.domain[name]
-    if isinstance(variable, Categorical):
-        return np.arange(size) % len(variable.levels)
-    return np.linspace(variable.lower, variable.upper, size)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dpbinagg import __version__
 from dpbinagg.errors import ReleaseError
@@ -109,7 +109,7 @@ def render(
     """
     about = Origin() if about is None else about
     if isinstance(results, DPResultsWrapper):
-        results = cast("DPResults", results._results)
+        results = results._results
     if size is None:
         least = len(results.design.column_names) + 2
         size = int(min(max(round(results.nobs), least), MOST_ROWS))

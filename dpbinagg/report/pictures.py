@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.fit import released_bins
 from dpbinagg.analyst.types import Bins
 from dpbinagg.errors import FormulaError, NotReleasedError
-from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.public.domain import Categorical
+from dpbinagg.public.rows import rows_of
 from dpbinagg.release.release import Release
 from dpbinagg.report.compare import interval
 from dpbinagg.report.identification import CELL, identified, masked
@@ -189,23 +190,10 @@ def coefficients(
 def _spread(results: ReleaseResults) -> Floats:
     """Standard deviation of every column in synthetic records; 1 for constants and dummies."""
     design = results.design
-    columns = design.columns(as_records(results.model.data.frame, results.release))
+    columns = design.columns(rows_of(results.model.data.frame, results.release.domain))
     dummy = np.isin(columns, (0.0, 1.0)).all(axis=0)
     deviation = columns.std(axis=0)
     return np.where(dummy | (deviation == 0.0), 1.0, deviation)
-
-
-def as_records(frame: pd.DataFrame, release: Release) -> dict[str, NDArray[Any]]:
-    """Columns of a synthetic table as the design reads them: levels as codes."""
-    records: dict[str, NDArray[Any]] = {}
-    for name in frame.columns:
-        variable = release.domain[name] if name in release.domain else Numeric()
-        if isinstance(variable, Categorical):
-            levels = pd.Index(variable.levels)
-            records[name] = np.asarray(levels.get_indexer(pd.Index(frame[name].to_list())))
-        else:
-            records[name] = frame[name].to_numpy(dtype=np.float64)
-    return records
 
 
 def axis(release: Release, name: str, most: int = MOST_CELLS) -> Axis:
@@ -295,7 +283,7 @@ def _fitted(
     if synthetic is None:
         size = int(min(max(results.nobs, len(results.params) + 2), MOST_SYNTHETIC))
         synthetic = results.synthesize(size=size, rng=0)  # type: ignore[attr-defined]
-    records = as_records(synthetic, release)
+    records = rows_of(synthetic, release.domain)
     predicted = results.design.columns(records) @ results.estimate.params
     bin_of = release.partition.locate(records)
     rows = np.bincount(bin_of, minlength=bins.n_bins)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from dpbinagg.analyst.refinement.refined import CLIPPED
-from dpbinagg.analyst.synthesis.tables import synthesize
+from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
 from dpbinagg.formula import Design
@@ -28,6 +28,8 @@ from dpbinagg.report.unavailable import no_estimate
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from dpbinagg.inputs import Seed, SyntheticKind
 
 __all__ = ["DPResults", "DPResultsWrapper", "fit_release"]
 
@@ -295,9 +297,9 @@ class DPResults(ReleaseResults):
         self,
         size: int | None = None,
         copies: int = 1,
-        kind: str = "calibrated",
+        kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
-        rng: Any = None,
+        rng: Seed = None,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
@@ -319,8 +321,7 @@ class DPResults(ReleaseResults):
         Returns
         -------
         DataFrame
-            Raw variables, which ``frame.attrs["formula"]`` fits ("binagg": the
-            design columns).
+            Raw variables, which `formula_for` fits ("binagg": the design columns).
         """
         return synthesize(
             self.release,
@@ -332,6 +333,21 @@ class DPResults(ReleaseResults):
             rng=rng,
             design=self.design,
         )
+
+    def formula_for(self, table: pd.DataFrame) -> str:
+        """The formula that fits a table that `synthesize` made.
+
+        Parameters
+        ----------
+        table : DataFrame
+
+        Returns
+        -------
+        str
+            This model's formula, with another left side where the table holds the
+            transformed response: ``np.sqrt(y)`` as a column ``sqrt_y``.
+        """
+        return formula_for(table, self.release.design, self.design)
 
 
 def _warn_if_not_identified(estimate: Estimate, design: Design) -> None:

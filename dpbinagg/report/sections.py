@@ -292,7 +292,7 @@ def files(results: DPResults, frame: pd.DataFrame, held: Mapping[str, bytes]) ->
         el(
             "p",
             "Fit the synthetic records with ",
-            el("code", str(frame.attrs.get("formula", results.design.formula))),
+            el("code", results.formula_for(frame)),
             ". Take standard errors from the table above: those of a plain regression on synthetic "
             "records do not know of the noise.",
             class_="soft",

@@ -7,15 +7,26 @@ statsmodels result by that word in the name of its class.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statsmodels.base.model import LikelihoodResultsWrapper
 
 from dpbinagg.report.fitting import require_alpha
 
+if TYPE_CHECKING:
+    # It has every attribute of the results, which statsmodels fetches by name.
+    from dpbinagg.report.results import DPResults as Results
+else:
+    Results = LikelihoodResultsWrapper
 
-class DPResultsWrapper(LikelihoodResultsWrapper):  # type: ignore[misc]
+
+class DPResultsWrapper(Results):
     """`DPResults` whose numbers are labelled with the names of the coefficients."""
+
+    if TYPE_CHECKING:
+        _results: Results
+
+        def __init__(self, results: Results) -> None: ...
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DPResultsWrapper, (self._results,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.errors import NotReleasedError
 
 _RECORDS = "is computed record by record, and the records are not released"
@@ -73,15 +74,6 @@ REASONS: dict[str, tuple[str, str]] = {
     "bic": _DISPERSION,
 }
 
-COMPONENTS: dict[str, str] = {
-    "naive": "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)",
-    "corrected": "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)",
-    "paper": "calibration='paper'",
-    "moments": "second moments (Budget.moments)",
-    "combined": "second moments (Budget.moments)",
-    "refined": "residual scores (Budget.scores)",
-}
-
 
 def not_released(name: str) -> NotReleasedError:
     """The error for an attribute that cannot be had."""
@@ -92,6 +84,6 @@ def not_released(name: str) -> NotReleasedError:
 def no_estimate(name: str, available: list[str]) -> NotReleasedError:
     """The error for an estimate whose component was not released."""
     return NotReleasedError(
-        f"the {name} estimate needs {COMPONENTS[name]}, which this release does not contain; "
+        f"the {name} estimate needs {NEEDS[name]}, which this release does not contain; "
         f"available: {', '.join(available)}"
     )

@@ -95,7 +95,7 @@ def test_the_noise_is_shown():
     assert row["sigma_se"] == fit.sigma_se == fit.scale_se / (2 * fit.sigma)
     assert row["aic_se"] == row["bic_se"] == fit.aic_se == fit.bic_se
     text = " ".join(str(fit.summary()).split())
-    assert f"R-squared about {fit.rsquared_se:.2g}; AIC and BIC about {fit.aic_se:.2g};" in text
+    assert f"R-squared about {fit.rsquared_se:.2g}; AIC and BIC about {fit.aic_se:.0f};" in text
     assert "the residual standard error, " in text
     assert fit.corrected.scale_se == fit.scale_se
     assert fit.combined.scale_se != fit.scale_se

@@ -29,8 +29,8 @@ from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.questions import Answer
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.questions import count_question
 from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.release.questions import count_question
 
 TRIALS, TREES, RUNS = 5_000, 600, 60
 Patch = pytest.MonkeyPatch

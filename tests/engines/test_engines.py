@@ -20,19 +20,19 @@ from dpbinagg.kernel.questions import Question, alone, weigh
 from dpbinagg.kernel.sums import CodeCounts, Engine, Sum
 from dpbinagg.kernel.view import Projection
 from dpbinagg.protocol.conduct import open_table
-from dpbinagg.protocol.questions import (
-    bin_questions,
-    count_question,
-    moment_question,
-    range_question,
-    score_question,
-)
 from dpbinagg.protocol.ranges import histogram_edges
 from dpbinagg.protocol.rows import rows_of
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import GroupWeights, ScoreRequest
 from dpbinagg.public.scaling import column_scaling
+from dpbinagg.release.questions import (
+    bin_questions,
+    count_question,
+    moment_question,
+    range_question,
+    score_question,
+)
 
 pytest.importorskip("pyarrow")
 WORKING = {"wild": (-8.0, 64.0)}

@@ -17,8 +17,8 @@ from dpbinagg.formula import build_design
 from dpbinagg.kernel.grid import MOST_RECORDS
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.protocol.conduct import open_table
-from dpbinagg.protocol.questions import count_question
 from dpbinagg.reading import frames
+from dpbinagg.release.questions import count_question
 
 pa = pytest.importorskip("pyarrow")
 

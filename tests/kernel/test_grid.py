@@ -69,7 +69,7 @@ def test_no_value_contributes_more_than_one(centre: float, unit: float) -> None:
     st.integers(1, 40),
     st.integers(0, 2**32),
     st.sampled_from([FACTOR_BITS, LINEAR_BITS]),
-    st.floats(-300, 300),
+    st.floats(-150, 150),
 )
 def test_a_cut_vector_is_no_longer_than_one(k: int, seed: int, bits: int, power: float) -> None:
     """In whole numbers: rounding to the nearest would be longer in a third of all cases."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from dpbinagg.kernel.maps import UNIT_BITS
 from dpbinagg.kernel.questions import Answer, scales_of
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.kernel.view import Part
-from dpbinagg.protocol.questions import score_question, score_statistics
 from dpbinagg.protocol.rows import rows_of
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import GroupWeights, ScoreRequest
+from dpbinagg.release.questions import noisy_scores, request_of, score_question
 
 DESIGN = build_design(
     "y ~ a + b + c", Domain({"a": (0, 1), "b": (0, 1), "c": (0, 1), "y": (-2, 2)})
@@ -50,11 +50,33 @@ def answer_to(request: ScoreRequest, records: Any) -> Answer:
     return Answer(values, scales_of(question, 0.7))
 
 
+def statistics_of(request: ScoreRequest, records: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The groups of the answer and of its noise, by name."""
+    answer = answer_to(request, records)
+    found = noisy_scores(request, answer.values, 0.0)
+    return asdict(found), asdict(noisy_scores(request, answer.scales, np.inf))
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, GroupWeights(), GroupWeights(tails=0.3)])
+def test_a_question_tells_its_request(weights: GroupWeights) -> None:
+    request = make_request(weights=weights)
+    again = request_of(score_question(DESIGN, request))
+    for name in ("coefficients", "whitening", "radius", "clip", "spread_clip"):
+        assert np.array_equal(getattr(again, name), getattr(request, name)), name
+    np.testing.assert_allclose(astuple(again.weights), astuple(weights), atol=1e-3)
+    if weights.tails:
+        assert np.array_equal(again.thresholds, request.thresholds)
+    if weights.norms:
+        np.testing.assert_allclose(again.norm_edges, request.norm_edges)
+    once_more = request_of(score_question(DESIGN, again))
+    np.testing.assert_allclose(astuple(once_more.weights), astuple(again.weights), atol=1e-3)
+
+
 def test_the_scores_are_the_sums_of_their_definition() -> None:
     rng = np.random.default_rng(0)
     n, request = 3000, make_request()
     records = {name: rng.random(n) for name in "abc"} | {"y": rng.normal(0, 0.5, n)}
-    found, noise = score_statistics(request, answer_to(request, records))
+    found, noise = statistics_of(request, records)
     columns = np.c_[records["a"], records["b"], records["c"]]
     f = np.c_[np.ones(n), (columns - 0.5) / 0.5, np.clip(records["y"] / 2.0, -1, 1)]
     w = f @ request.whitening.T
@@ -82,7 +104,7 @@ def test_the_scores_are_the_sums_of_their_definition() -> None:
 def test_groups_that_are_left_out_are_zero_with_infinite_noise() -> None:
     request = make_request(weights=GroupWeights())
     records = {name: np.full(3, 0.5) for name in "abcy"}
-    found, noise = score_statistics(request, answer_to(request, records))
+    found, noise = statistics_of(request, records)
     for name in ("hessian", "tails", "norms"):
         assert not np.any(found[name])
         assert np.isinf(noise[name]).all()

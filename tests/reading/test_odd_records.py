@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,7 +28,8 @@ from odd_files import (
 
 from dpbinagg import dp_release
 from dpbinagg.cli import main
-from dpbinagg.reading import delimited
+from dpbinagg.reading import delimited, digits
+from dpbinagg.reading.lines import Block
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("openpyxl")
@@ -163,3 +165,37 @@ def test_a_column_that_nobody_asks_for_may_hold_anything(tmp_path: Path) -> None
     frame = survey().assign(when=pd.Timestamp("2020-01-31"), c=1 + 2j, o=[object()] * 40)
     assert complete_records(frame) == expected_records()
     assert set(NAMES) < set(frame.columns)
+
+
+def learns_types(data: Any, *cells: Any) -> Any:
+    """A column with a word in it is no number, as programs guess that read a whole file."""
+    values = digits.read_numbers(data, *cells)
+    return np.full_like(values, np.nan) if np.isnan(values).any() else values
+
+
+class QuotesCrossLines(Block):
+    """A quote is open until the next one, whatever lies between, as in most readers."""
+
+    def _split(self, marks: Any, starts: Any, ends: Any, expected: int) -> Any:
+        if self._quotes is not None:
+            marks = marks[self._quotes[marks] % 2 == 0]
+        found = np.diff(np.searchsorted(marks, ends), prepend=0)
+        return marks, found, found == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "fault", "line"),
+    [
+        ("read_numbers", learns_types, "a word for a number"),
+        ("Block", QuotesCrossLines, "a stray quote"),
+    ],
+)
+def test_planted_faults_are_caught(
+    target: str, fault: Any, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks of this module would see a reader that lets one record change the others."""
+    monkeypatch.setattr(delimited, target, fault)
+    path = tmp_path / "survey.csv"
+    path.write_bytes(lines_with(LINES[line], "middle"))
+    with pytest.raises(AssertionError, match="a record says something else than before"):
+        gained(complete_records(path))

@@ -51,6 +51,10 @@ def assert_equal(one: Release, other: Release):
     assert one.allocation == other.allocation
     assert one.calibration == other.calibration
     assert one.privacy == other.privacy
+    entries = [
+        [tree_to_plain(entry.to_plain()) for entry in each.transcript] for each in (one, other)
+    ]
+    assert entries[0] == entries[1]
     assert same(dict(one.statistics), dict(other.statistics))
     assert same(dict(one.noise_scales), dict(other.noise_scales))
 
@@ -64,8 +68,7 @@ def test_every_field_of_a_release_is_compared():
         "allocation",
         "calibration",
         "privacy",
-        "statistics",
-        "noise_scales",
+        "transcript",
         "choice",
     }
 
@@ -102,15 +105,12 @@ def test_unknown_bounds_and_constants_survive(tmp_path):
     assert_equal(made, load_release(tmp_path / "folder"))
 
 
-def test_nested_statistics_survive(release, tmp_path):
-    rounds = [{"u": np.array([0.1, -np.inf]), "n": 3}, {"u": np.zeros((0, 2)), "clip": 2.5}]
-    extra = dataclasses.replace(
-        release,
-        statistics={**release.statistics, "more": rounds},
-        noise_scales={**release.noise_scales, "more": tuple(rounds)},
-    )
-    extra.save(tmp_path / "folder")
-    assert_equal(extra, load_release(tmp_path / "folder"))
+def test_a_transcript_holds_all_that_was_asked_and_paid(release):
+    """Every mechanism but the partition is a question, in the order of the list."""
+    asked = [(entry.question.name, entry.mu) for entry in release.transcript]
+    listed = [(m.name, m.mu) for m in release.privacy.mechanisms if m.law == "gaussian"]
+    assert asked == listed
+    assert {name for name, _ in asked} >= {"bin counts", "second moments", "residual scores"}
 
 
 trees = st.recursive(
@@ -214,7 +214,6 @@ def test_what_is_not_there_or_not_a_folder_is_said(tmp_path):
         lambda plain: plain.update(formula="wage ~ __import__('os')"),
         lambda plain: plain.update(formula="np.log(wage) ~ educ"),
         lambda plain: plain["partition"].update(kind="other"),
-        lambda plain: plain.update(order=["count", "nothing"]),
         lambda plain: plain["allocation"].update(count=-1.0),
         lambda plain: plain.update(declared=3),
     ],
@@ -226,6 +225,40 @@ def test_contents_that_make_no_release_are_refused(saved, tmp_path, change):
     folders.write_folder(tmp_path / "x", {**files, "release.json": to_json(plain)}, "1")
     with pytest.raises(ReleaseError):
         load_release(tmp_path / "x")
+
+
+def answers(entry):
+    """Plain arrays of the answers of an entry."""
+    return dict(entry["mapping"])["values"]["list"]
+
+
+def question(entry):
+    """Plain groups of the question of an entry."""
+    return dict(dict(entry["mapping"])["question"]["mapping"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plain: answers(plain[1])[0].update(shape=[1, 1], values=[1.0]),
+        lambda plain: answers(plain[1])[0]["values"].__setitem__(0, "nan"),
+        lambda plain: answers(plain[1])[0]["values"].__setitem__(0, "inf"),
+        lambda plain: answers(plain[1]).pop(),
+        lambda plain: question(plain[-1])["groups"]["list"].pop(),
+        lambda plain: plain.pop(),
+        lambda plain: plain.append(plain[-1]),
+        lambda plain: plain[0]["mapping"].pop(),
+        lambda plain: plain.append({"value": 3}),
+        lambda plain: plain.clear(),
+    ],
+)
+def test_transcripts_that_make_no_release_are_refused(saved, tmp_path, change):
+    files = folders.read_folder(saved)
+    plain = json.loads(files["transcript.json"])
+    change(plain)
+    folders.write_folder(tmp_path / "x", {**files, "transcript.json": to_json(plain)}, "1")
+    with pytest.raises(ReleaseError):
+        load_release(tmp_path / "x").ols()
 
 
 # All or nothing.
@@ -348,5 +381,6 @@ def test_files_hold_no_value_of_the_records(tmp_path):
 
 def test_json_has_no_words_that_are_not_json(saved):
     text = (saved / "release.json").read_text()
+    assert "Infinity" not in (saved / "transcript.json").read_text()
     assert not math.isnan(json.loads(text, parse_constant=lambda _: math.nan)["privacy"]["mu"])
     assert "Infinity" not in text

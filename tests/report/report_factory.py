@@ -11,9 +11,12 @@ from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.formula import build_design
+from dpbinagg.kernel.questions import Answer, scales_of
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
+from dpbinagg.release.questions import bin_questions
 from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Entry, Transcript, with_bins
 from dpbinagg.report.results import DPResults, DPResultsWrapper
 
 FORMULA = "np.log(wage) ~ educ + exper + I(exper**2) + C(region)"
@@ -50,16 +53,31 @@ def make_release(
     )
     if calibration == "paper":
         mechanisms = (*mechanisms, Mechanism("what the published calibration overlooks", 2.0))
-    return Release(
+    allocation = Allocation(0.0, 0.0, part, part, part, 0.0, 0.0)
+    asked = zip(*bin_questions(design, partition, allocation, calibration), strict=True)
+    entries = [Entry(q, Answer(scales_of(q, mu), scales_of(q, mu)), mu) for q, mu in asked]
+    release = Release(
         design,
         domain if declared is None else declared,
         partition,
-        Allocation(0.0, 0.0, part, part, part, 0.0, 0.0),
+        allocation,
         calibration,
         Privacy(mechanisms, neighbours, secure, claimed_mu),
-        statistics,
-        {key: np.ones_like(value) for key, value in statistics.items()},
+        Transcript(entries),
     )
+    ones = {key: np.ones_like(value) for key, value in statistics.items()}
+    return with_statistics(release, ones, **statistics)
+
+
+def with_statistics(
+    release: Release, noise_scales: Mapping[str, np.ndarray] | None = None, **changed: np.ndarray
+) -> Release:
+    """A release with other statistics of its bins."""
+    held = {key: release.statistics[key] for key in ("count", "dev_x", "dev_y")}
+    scales = release.noise_scales if noise_scales is None else noise_scales
+    facts = release.design, release.partition, release.calibration
+    changes = with_bins(release.transcript, *facts, {**held, **changed}, scales)
+    return replace(release, transcript=changes)
 
 
 def make_estimate(

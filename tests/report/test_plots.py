@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from report_factory import make_release, make_results
+from report_factory import make_release, make_results, with_statistics
 
 from dpbinagg import dp_ols, dp_release
 from dpbinagg.errors import (
@@ -27,6 +27,8 @@ from dpbinagg.errors import (
     ReleaseError,
 )
 from dpbinagg.public.domain import Domain
+from dpbinagg.public.rows import rows_of
+from dpbinagg.release.transcript import Transcript
 from dpbinagg.report import margins, pictures
 from dpbinagg.report.labels import readable
 from dpbinagg.report.plots import plot_bins, plot_coefficients, plot_synthetic
@@ -117,7 +119,7 @@ def test_cells_hold_the_noisy_counts(results):
 def test_a_grid_shows_its_own_counts():
     release = make_release("wage ~ educ + exper")
     counts = np.arange(1.0, release.n_bins + 1.0)
-    release = replace(release, statistics={**release.statistics, "count": counts})
+    release = with_statistics(release, count=counts)
     density = pictures.density(release, "educ", "exper")
     boxes = release.partition.boxes
     for k, count in enumerate(counts):
@@ -130,12 +132,9 @@ def test_a_grid_shows_its_own_counts():
 def test_means_over_one_covariate_are_bin_means():
     release = make_release("wage ~ exper")
     k = release.n_bins
-    statistics = {
-        **release.statistics,
-        "count": np.full(k, 50.0),
-        "dev_y": 50.0 * np.linspace(-1.0, 1.0, k),
-    }
-    release = replace(release, statistics=statistics)
+    release = with_statistics(
+        release, count=np.full(k, 50.0), dev_y=50.0 * np.linspace(-1.0, 1.0, k)
+    )
     shown = pictures.means(release, "exper")
     centre = release.bin_scaling.centre_y
     np.testing.assert_allclose(shown.mean, centre + np.linspace(-1.0, 1.0, k))
@@ -154,7 +153,6 @@ def test_intervals_of_bin_means_cover_the_truth():
         true = rng.uniform(-2.0, 2.0, k)
         statistics = {
             "count": n + rng.normal(0, 10.0, k),
-            "dev_x": release.statistics["dev_x"],
             "dev_y": n * true + rng.normal(0, 40.0, k),
         }
         scales = {
@@ -162,9 +160,7 @@ def test_intervals_of_bin_means_cover_the_truth():
             "dev_x": release.noise_scales["dev_x"],
             "dev_y": np.full(k, 40.0),
         }
-        shown = pictures.means(
-            replace(release, statistics=statistics, noise_scales=scales), "exper"
-        )
+        shown = pictures.means(with_statistics(release, scales, **statistics), "exper")
         covered += int((np.abs(shown.mean - 5.0 - true) <= shown.half).sum())
         drawn += k
     share, sd = covered / drawn, np.sqrt(0.95 * 0.05 / drawn)
@@ -200,7 +196,7 @@ def test_the_band_holds_the_true_margins():
         release = dp_release("y ~ x + z + g", frame, mu=1, bounds=bounds, rng=seed)
         for name in ("x", "z", "g"):
             shown = margins.margin(release, frame, name).counts
-            truth = pictures.as_records(frame[[name]], release)[name] + 0.5 * (name == "g")
+            truth = rows_of(frame[[name]], release.domain)[name] + 0.5 * (name == "g")
             true = np.histogram(truth, shown.edges)[0] / n / np.diff(shown.edges)
             held += int(((shown.low <= true) & (true <= shown.high)).sum())
             cells += len(true)
@@ -265,7 +261,7 @@ def test_unknown_variables_are_named(results):
 
 def test_a_release_without_counts_says_so():
     release = make_release()
-    bare = replace(release, statistics={}, noise_scales={})
+    bare = replace(release, transcript=Transcript())
     with pytest.raises(NotReleasedError, match="no bin counts"):
         plot_bins(bare, "educ")
 

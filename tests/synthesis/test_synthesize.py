@@ -17,7 +17,12 @@ from dpbinagg.analyst.synthesis.copies import combine_copies
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 
 WAGE = "np.log(wage) ~ educ + exper + I(exper**2) + C(region) + union"
-BOUNDS = {"wage": (0.5, 100), "educ": range(6, 19), "exper": (0, 40)}
+BOUNDS = {
+    "wage": (0.5, 100),
+    "educ": range(6, 19),
+    "exper": (0, 40),
+    "region": ["N", "S", "E", "W"],
+}
 REGIONS = ["N", "S", "E", "W"]
 
 

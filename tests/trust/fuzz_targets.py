@@ -239,7 +239,7 @@ def fuzz_folder(data: bytes) -> None:
     """A folder damaged in content, with checksums that fit or that do not."""
     source = Bytes(data)
     files = dict(saved_files())
-    name = source.one_of(["release.json", "bins.csv", "moments.csv", "manifest.json"])
+    name = source.one_of(["release.json", "bins.csv", "transcript.json", "manifest.json"])
     files[name] = damaged(files[name], source)
     if name != "manifest.json" and source.below(8):
         rest = {key: value for key, value in files.items() if key != "manifest.json"}

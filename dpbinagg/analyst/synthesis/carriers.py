@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
 from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.domain import Categorical, Numeric
 
 GRID = 2049
 FEW_VALUES = 64
@@ -92,22 +92,6 @@ class Discrete:
 
 
 Carrier = Continuous | Discrete
-Rows = dict[str, NDArray[np.generic]]
-
-
-def public_rows(domain: Domain, n: int, rng: np.random.Generator) -> Rows:
-    """Rows spread evenly over a domain; no record is involved."""
-    rows: Rows = {}
-    for name, variable in domain.items():
-        if isinstance(variable, Categorical):
-            size = len(variable.levels)
-            rows[name] = rng.permutation(np.arange(n) + int(rng.integers(size))) % size
-        elif variable.integer:
-            span = variable.upper - variable.lower + 1
-            rows[name] = variable.lower + np.floor(rng.random(n) * span)
-        else:
-            rows[name] = rng.uniform(variable.lower, variable.upper, n)
-    return rows
 
 
 def carriers(design: Design) -> list[Carrier]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import released_bins, released_moments
 from dpbinagg.analyst.synthesis.adjust import match_means, match_whole_means
-from dpbinagg.analyst.synthesis.carriers import Carrier, Continuous, Discrete, Rows, carriers
+from dpbinagg.analyst.synthesis.carriers import Carrier, Continuous, Discrete, carriers
 from dpbinagg.analyst.synthesis.groups import Groups
 from dpbinagg.analyst.synthesis.shape import (
     Shape,
@@ -20,6 +20,7 @@ from dpbinagg.analyst.synthesis.shape import (
 from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Numeric
+from dpbinagg.public.rows import Rows
 from dpbinagg.release.release import Release
 
 PRIOR_SHARE = 1.0 / 3.0

@@ -12,7 +12,7 @@ follow the published law given the release, and their bin sums are the released 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from dpbinagg.analyst.fit import total
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
-from dpbinagg.analyst.synthesis.carriers import Rows, public_rows
 from dpbinagg.analyst.synthesis.copies import draw_params
 from dpbinagg.analyst.synthesis.response import (
     beyond,
@@ -37,10 +36,12 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import linear_map
-from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.inputs import SyntheticKind
+from dpbinagg.public.domain import Numeric
+from dpbinagg.public.rows import Rows, column_of, spread_rows
 from dpbinagg.release.release import Release
 
-KINDS = ("calibrated", "predictive", "bounded", "binagg")
+KINDS = get_args(SyntheticKind)
 STANDS_OUT = 1.0
 """A bin is kept if its noisy count exceeds this many standard deviations of its noise."""
 
@@ -114,7 +115,9 @@ def synthesize(
             frame.insert(0, COPY, number + 1)
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True) if copies > 1 else frames[0]
-    table.attrs = {"kind": kind} if kind == "binagg" else {"kind": kind, "formula": maker.formula}
+    table.attrs["kind"] = kind
+    if kind != "binagg":
+        table.attrs["formula"] = formula_for(table, release.design, model)
     return table
 
 
@@ -130,7 +133,6 @@ class _Maker:
         self.size = noisy if size is None else _whole("size", size, least)
         self.given_size = size
         self.spreader = Spreader.of(release)
-        self.formula = model.formula
         self.released_params = self._released_params()
 
     def make(
@@ -214,7 +216,7 @@ class _Maker:
         """Rows spread over the domain wherever the design is defined."""
         domain = self.release.domain.subset(self.release.design.variables)
         for factor in (1, 10, 100, 1000):
-            rows = public_rows(domain, factor * n, rng)
+            rows = spread_rows(domain, factor * n, rng)
             defined = np.isfinite(self.release.design.columns(rows)).all(axis=1)
             if defined.sum() >= n:
                 break
@@ -254,7 +256,7 @@ class _Maker:
         columns: dict[str, Any] = {name: values}
         for variable, data in rows.items():
             if variable not in columns:
-                columns[variable] = _typed(data, self.release.domain[variable])
+                columns[variable] = column_of(data, self.release.domain[variable])
         return pd.DataFrame(columns)
 
     def _raw_response(self, rows: Rows, response: Array) -> tuple[str, Any]:
@@ -269,9 +271,7 @@ class _Maker:
                 if variable.integer:
                     values = np.rint(values).astype(np.int64)
             return name, values
-        name = transformed_name(design)
-        self.formula = f"{name} ~ {self.model.formula.split('~', 1)[1].strip()}"
-        return name, response
+        return transformed_name(design), response
 
 
 def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) -> bool:
@@ -290,6 +290,18 @@ def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) 
     return bool(np.allclose(again, response, rtol=1e-12, atol=1e-12 * size))
 
 
+def formula_for(table: pd.DataFrame, released: Design, model: Design) -> str:
+    """The formula of a model, for a synthetic table of a release.
+
+    As it was written, unless the table holds the transformed response, since the
+    transform could not be undone.
+    """
+    name = transformed_name(released)
+    if name not in table.columns:
+        return model.formula
+    return f"{name} ~ {model.formula.split('~', 1)[1].strip()}"
+
+
 def transformed_name(design: Design) -> str:
     """Name of a column that holds the transformed response: ``np.sqrt(y)`` is ``sqrt_y``."""
     plain = re.sub(r"\W+", "_", design.response_name.replace("np.", "")).strip("_")
@@ -301,16 +313,6 @@ def transformed_name(design: Design) -> str:
 def _plain_response(design: Design) -> str | None:
     names = design.response_variables
     return names[0] if len(names) == 1 and design.response_name == names[0] else None
-
-
-def _typed(data: NDArray[np.generic], variable: Numeric | Categorical) -> Any:
-    """Raw values in their declared type."""
-    if isinstance(variable, Numeric):
-        return data.astype(np.int64) if variable.integer else data
-    if variable.levels == (False, True):
-        return data.astype(bool)
-    codes = data.astype(np.int64)
-    return pd.Categorical.from_codes(codes, categories=pd.Index(variable.levels))
 
 
 def _volumes(release: Release) -> Array:

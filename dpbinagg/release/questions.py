@@ -1,16 +1,14 @@
 """The questions of a release, and what their answers say.
 
 To ask something new, write a function that gives a `Question` from public facts, ask it in
-`conduct`, and read its answer here or in an estimator.
+`protocol.conduct`, and read its answer from the transcript, here or in an estimator.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +18,24 @@ from dpbinagg.formula import Design
 from dpbinagg.kernel.cells import BinCells, Everyone, NormCells, NumberCells
 from dpbinagg.kernel.maps import ClippedScores, Deviations, OneHot, Outer, Tensor
 from dpbinagg.kernel.moments import Block, Moments
-from dpbinagg.kernel.questions import Answer, Question, alone, weigh
+from dpbinagg.kernel.questions import Question, alone, weigh
 from dpbinagg.kernel.view import Projection
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rounds import NoisyScores, ScoreRequest
+from dpbinagg.public.rounds import GroupWeights, NoisyScores, ScoreRequest
 from dpbinagg.public.scaling import BinScaling, bin_scaling, column_scaling
 
 Floats = NDArray[np.float64]
 
 
+RANGES, RECORDS, MOMENTS = "ranges", "number of records", "second moments"
+COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of the response"
+SCORES = "residual scores"
+"""Names of questions, as lists of mechanisms show them."""
+
+
 def count_question() -> Question:
     """The number of complete records."""
-    return Question("number of records", alone(OneHot(Everyone())), records="complete")
+    return Question(RECORDS, alone(OneHot(Everyone())), records="complete")
 
 
 def range_question(edges: Mapping[str, Floats], with_total: bool) -> Question:
@@ -39,14 +43,14 @@ def range_question(edges: Mapping[str, Floats], with_total: bool) -> Question:
     maps = [OneHot(NumberCells(name, its_edges)) for name, its_edges in edges.items()]
     total = [OneHot(Everyone())] if with_total else []
     groups = weigh([(1.0, map_) for map_ in (*maps, *total)])
-    return Question("ranges", groups, records="complete")
+    return Question(RANGES, groups, records="complete")
 
 
 def moment_question(design: Design) -> Question:
     """Second moments of f = (1, z*, y*), a block each; squares centred by half the count."""
     numbers = range(1, column_scaling(design).size)
     blocks = tuple(Block(number) for number in numbers)
-    return Question("second moments", alone(Moments(blocks, Fraction(1, 2))))
+    return Question(MOMENTS, alone(Moments(blocks, Fraction(1, 2))))
 
 
 def bin_questions(
@@ -60,16 +64,16 @@ def bin_questions(
     scaling = bin_scaling(design, partition, calibration)
     bins, found = (
         BinCells(partition),
-        [("bin counts", allocation.count, OneHot(BinCells(partition)))],
+        [(COUNTS, allocation.count, OneHot(BinCells(partition)))],
     )
     if columns := noisy_columns(scaling):
         unit, centre = scaling.unit[:, columns], scaling.centre[:, columns]
         inner = Deviations(partition, tuple(columns), centre, unit, scaling.sensitivity_x)
         mu = scaling.sensitivity_x * allocation.sum_x
-        found.append(("bin sums of covariates", mu, Tensor(bins, inner)))  # type: ignore[arg-type]
+        found.append((SUMS, mu, Tensor(bins, inner)))  # type: ignore[arg-type]
     ones = np.ones((partition.n_bins, 1))
     response = Deviations(partition, (-1,), scaling.centre_y * ones, scaling.unit_y * ones, 1.0)
-    found.append(("bin sums of the response", allocation.sum_y, Tensor(bins, response)))  # type: ignore[arg-type]
+    found.append((RESPONSES, allocation.sum_y, Tensor(bins, response)))  # type: ignore[arg-type]
     return [Question(name, alone(map_)) for name, _, map_ in found], [mu for _, mu, _ in found]
 
 
@@ -78,21 +82,12 @@ def noisy_columns(scaling: BinScaling) -> list[int]:
     return [int(j) for j in np.flatnonzero((scaling.unit > 0.0).any(axis=0))]
 
 
-def bin_statistics(
-    scaling: BinScaling, answers: Sequence[Answer]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Statistics and noise scales from the answers to `bin_questions`."""
-    count, *sums, sum_y = answers
-    dev_x, sd_x = np.zeros_like(scaling.unit), np.zeros_like(scaling.unit)
-    if sums:
-        columns = noisy_columns(scaling)
-        dev_x[:, columns] = sums[0].values[0] * scaling.unit[:, columns]
-        sd_x[:, columns] = sums[0].scales[0] * scaling.unit[:, columns]
-    dev_y, sd_y = (part[0][:, 0] * scaling.unit_y for part in (sum_y.values, sum_y.scales))
-    return (
-        {"count": count.values[0], "dev_x": dev_x, "dev_y": dev_y},
-        {"count": count.scales[0], "dev_x": sd_x, "dev_y": sd_y},
-    )
+def columns_in_bins(scaling: BinScaling, deviations: Floats) -> Floats:
+    """Deviations of all columns, in their own units, from an answer for those that vary, (K, p)."""
+    found = np.zeros_like(scaling.unit)
+    columns = noisy_columns(scaling)
+    found[:, columns] = deviations * scaling.unit[:, columns]
+    return found
 
 
 def score_question(design: Design, request: ScoreRequest) -> Question:
@@ -114,7 +109,37 @@ def score_question(design: Design, request: ScoreRequest) -> Question:
     projection = Projection(
         request.whitening, request.coefficients, scaling.centre_y, scaling.scale_y
     )
-    return Question("residual scores", weigh(groups), projection)  # type: ignore[arg-type]
+    return Question(SCORES, weigh(groups), projection)  # type: ignore[arg-type]
+
+
+def request_of(question: Question) -> ScoreRequest:
+    """The request that `score_question` asked, as far as its question tells."""
+    assert question.projection is not None
+    (first, scores), *others = question.groups
+    assert isinstance(scores, ClippedScores)
+    weights = {"spread": scores.spread / 1024.0, "inside": scores.inside / 1024.0}
+    thresholds, norm_edges = np.empty(0), np.empty(0)
+    for weight, map_ in others:
+        share = float(weight / first)
+        if isinstance(map_, Outer):
+            weights["hessian"] = share
+        elif isinstance(map_, OneHot) and isinstance(map_.cells, NormCells):
+            name = "tails" if map_.cells.signed else "norms"
+            weights[name] = share
+            if map_.cells.signed:
+                thresholds = map_.cells.edges
+            else:
+                norm_edges = np.square(map_.cells.edges[1:])
+    return ScoreRequest(
+        coefficients=question.projection.coefficients,
+        whitening=question.projection.whitening,
+        radius=scores.radius,
+        clip=scores.clip,
+        spread_clip=scores.spread_clip,
+        thresholds=thresholds,
+        norm_edges=norm_edges,
+        weights=GroupWeights(**weights),
+    )
 
 
 def noisy_scores(request: ScoreRequest, groups: Sequence[Floats], absent: float) -> NoisyScores:
@@ -133,14 +158,3 @@ def noisy_scores(request: ScoreRequest, groups: Sequence[Floats], absent: float)
         tails=tails.reshape(2, -1),
         norms=norms,
     )
-
-
-def score_statistics(
-    request: ScoreRequest, answer: Answer
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Statistics and noise scales of a round."""
-    found = (
-        noisy_scores(request, answer.values, 0.0),
-        noisy_scores(request, answer.scales, math.inf),
-    )
-    return asdict(found[0]), asdict(found[1])
