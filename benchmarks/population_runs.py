@@ -16,7 +16,7 @@ from population_cell import Cell
 from population_truth import LEVEL, Fit, Matrices, least_squares, matrices
 
 from dpbinagg import dp_ols
-from dpbinagg.errors import IdentificationWarning, NotReleasedError
+from dpbinagg.errors import IdentificationWarning, NotIdentifiedError, NotReleasedError
 from dpbinagg.public.domain import Numeric
 
 SIBLINGS = ("combined", "corrected")
@@ -203,7 +203,11 @@ def joint_p(result: Any, truth: np.ndarray, tested: np.ndarray) -> float:
     if not tested.any():
         return float("nan")
     restriction = (np.eye(len(truth))[tested], truth[tested])
-    return float(result.wald_test(restriction, scalar=True).pvalue)
+    try:
+        return float(result.wald_test(restriction, scalar=True).pvalue)
+    except NotIdentifiedError:
+        # Each coefficient is identified, but not some combination of them: no test is printed.
+        return float("nan")
 
 
 def predictions(result: Any, people: pd.DataFrame, means: np.ndarray) -> float:

@@ -38,7 +38,7 @@ class Errors:
         if len(without) != len(present) or not len(present):
             raise DPBinAggError("an audit needs the same positive number of releases on each side")
         return cls(
-            int((without > threshold).sum()), int((present <= threshold).sum()), len(without)
+            int((without > threshold).sum()), int((~(present > threshold)).sum()), len(without)
         )
 
     def mu_lower(self, confidence: float = 0.95) -> float:

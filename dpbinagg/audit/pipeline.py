@@ -8,6 +8,7 @@ threshold is then fixed, and the other part is judged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,7 +31,11 @@ def released_numbers(release: Release) -> Numbers:
         for name, array in _arrays(key, value):
             numbers[f"{name}.size"] = float(array.size)
             for place, number in enumerate(array.ravel().tolist()):
-                numbers[f"{name}[{place}]"] = number
+                if math.isfinite(number):
+                    numbers[f"{name}[{place}]"] = number
+                else:
+                    # Not a number, as the total without a share of the budget: it tells by itself.
+                    numbers[f"{name}[{place}] is {number}"] = 1.0
     for place, column in enumerate(release.column_names):
         numbers[f"column {place} {column}"] = 1.0
     for name, variable in release.domain.items():

@@ -132,8 +132,8 @@ def n_kept_in_release(patch: Patch) -> None:
     real = pipeline.estimate
 
     def faulty(curator_: Curator, *arguments: Any) -> Any:
-        statistics, scales = real(curator_, *arguments)
-        return {**statistics, "nobs": total_of(curator_)}, scales
+        statistics, *others = real(curator_, *arguments)
+        return {**statistics, "nobs": total_of(curator_)}, *others
 
     patch.setattr(pipeline, "estimate", faulty)
 
@@ -163,7 +163,7 @@ def ranges_without_noise(patch: Patch) -> None:
     real = Curator._privatise
 
     def faulty(self: Curator, sums: Any, sensitivity: float, mu: float) -> Any:
-        if self._spent[-1].name == "ranges":
+        if self._spent[-1].name == "one-way counts":
             return sums.astype(np.float64)
         return real(self, sums, sensitivity, mu)
 
@@ -322,7 +322,7 @@ FAULTS = {
     "one seed for all stages": Fault(
         seed_in_every_stage, RUN, budget=NO_RANGES, runs=RUNS, formula="y ~ x"
     ),
-    "ranges without noise": Fault(ranges_without_noise, "ranges"),
+    "ranges without noise": Fault(ranges_without_noise, "one-way counts"),
     "ranges past the mechanism": Fault(ranges_past_the_mechanism, "list of mechanisms"),
     "moments with halved noise": Fault(moments_with_halved_noise, "second moments"),
     "a map that exceeds its norm": Fault(
