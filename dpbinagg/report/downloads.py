@@ -22,6 +22,7 @@ OFFERED = (
     "bins.csv",
     "moments.csv",
     "release.json",
+    "transcript.json",
 )
 MEDIA = {".csv": "text/csv", ".json": "application/json"}
 
