@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dpbinagg.analyst.estimators import FALLBACK, NEEDS
+from dpbinagg.analyst.estimators import COV_TYPES, FALLBACK, NEEDS
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
