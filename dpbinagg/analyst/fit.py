@@ -147,26 +147,24 @@ class Estimates(Mapping[str, Estimate]):
         return finish(state) if self._columns is None else smaller_model(state, self._columns)
 
 
-_REPLAYED: WeakKeyDictionary[Release, State] = WeakKeyDictionary()
-"""Several estimates of one release need the same state."""
+_AFTER: WeakKeyDictionary[Entry, tuple[State | None, State]] = WeakKeyDictionary()
+"""What an entry led to, and from where: a fold over the same entries is not computed twice."""
 
 
 def replay(release: Release) -> State:
     """Where the released rounds of scores lead: a fold over the transcript."""
-    if release not in _REPLAYED:
-        try:
-            _REPLAYED[release] = _replayed(release)
-        except (ValueError, TypeError, IndexError, ArithmeticError):
-            raise ReleaseError(
-                "the rounds of scores do not follow from the moments of the release; it was "
-                "changed, or made by another version of the package"
-            ) from None
-    return _REPLAYED[release]
+    try:
+        return _replayed(release)
+    except (ValueError, TypeError, IndexError, ArithmeticError):
+        raise ReleaseError(
+            "the rounds of scores do not follow from the moments of the release; it was "
+            "changed, or made by another version of the package"
+        ) from None
 
 
 def _replayed(release: Release) -> State:
     rounds = list(release.transcript.of(SCORES))
-    state = start(moments_in(release.transcript, release.design))
+    state = started(release.transcript, release.design)
     if len(rounds) == 1:
         state = with_schedule(state, release.allocation.scores)
     if len(rounds) != len(state.schedule):
@@ -176,10 +174,25 @@ def _replayed(release: Release) -> State:
     return state
 
 
+def started(transcript: Transcript, design: Design) -> State:
+    """What the second moments tell."""
+    entry = transcript.first(MOMENTS)
+    if entry is None:
+        raise ValueError("rounds of scores need second moments")
+    if entry not in _AFTER:
+        _AFTER[entry] = None, start(moments_in(transcript, design))
+    return _AFTER[entry][1]
+
+
 def update_by(state: State, entry: Entry) -> State:
     """Learn from a round of scores."""
-    request = request_of(entry.question)
-    return update(state, request, noisy_scores(request, entry.answer.values, 0.0), entry.mu)
+    before, after = _AFTER.get(entry, (None, state))
+    if before is not state:
+        request = request_of(entry.question)
+        answer = noisy_scores(request, entry.answer.values, 0.0)
+        after = update(state, request, answer, entry.mu)
+        _AFTER[entry] = state, after
+    return after
 
 
 def sub_model(release: Release, design: Design) -> Array:

@@ -8,8 +8,8 @@ from typing import Any
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
-from dpbinagg.analyst.fit import moments_in, update_by
-from dpbinagg.analyst.refinement.refine import plan_round, round_mus, start, with_schedule
+from dpbinagg.analyst.fit import started, update_by
+from dpbinagg.analyst.refinement.refine import plan_round, round_mus, with_schedule
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
@@ -197,7 +197,7 @@ def refine(dialogue: Dialogue, design: Design, mu: float) -> None:
 
     The requests are functions of what was released before, hence public.
     """
-    state = with_schedule(start(moments_in(dialogue.transcript, design)), mu)
+    state = with_schedule(started(dialogue.transcript, design), mu)
     for part in round_mus(mu, state.schedule):
         question = score_question(design, plan_round(state, part))
         dialogue.ask([question], [part], design)
