@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpbinagg.analyst.linalg import inverse_psd, project_psd, symmetric
+from dpbinagg.analyst.ols.start import TOLERATED
 from dpbinagg.analyst.types import Array, Estimate
 
 
@@ -16,14 +19,14 @@ def combined(from_bins: Estimate, from_moments: Estimate) -> Estimate:
 
         b = b2 + C (b1 - b2),  C = N (V1 + V2 - 2S)^-1,  V = V2 - C N
 
-    ``V1 - S`` is projected on the positive semidefinite matrices first, and a bin
-    estimate that is not identified is left out.
+    What a start left in b2, D, is ``(I - C) D (I - C)'`` in b. ``V1 - S`` is projected on the
+    positive semidefinite matrices first, and a bin estimate that is not identified is left out.
     """
     noise = from_moments.noise_cov
     if noise is None:
         raise ValueError("from_moments must carry noise_cov, got None: pass the moments' estimate")
     if not from_bins.identified:
-        return _renamed(from_moments, from_moments.notes)
+        return replace(from_moments, name="combined")
     sampling = from_moments.cov - noise
     excess = _excess(from_bins.cov, sampling)
     inverse, _ = inverse_psd(symmetric(excess + noise), 1e-14)
@@ -31,17 +34,20 @@ def combined(from_bins: Estimate, from_moments: Estimate) -> Estimate:
     params = from_moments.params + gain @ (from_bins.params - from_moments.params)
     left = np.eye(params.size) - gain
     remaining = symmetric(left @ noise @ left.T + gain @ excess @ gain.T)
-    return Estimate(
-        "combined",
-        params,
-        symmetric(sampling + remaining),
-        remaining,
-        from_moments.scale,
-        from_moments.df_resid,
-        from_moments.nobs,
-        "model",
-        from_moments.notes,
-        from_moments.identified,
+    cov = symmetric(sampling + remaining)
+    found, dependence = from_moments.identified_terms, from_moments.dependence
+    if dependence is not None:
+        dependence = symmetric(left @ dependence @ left.T)
+        found = np.sqrt(np.diag(dependence)) <= TOLERATED * np.sqrt(np.diag(cov))
+    return replace(
+        from_moments,
+        name="combined",
+        params=params,
+        cov=cov,
+        noise_cov=remaining,
+        identified=from_moments.identified if found is None else bool(found.all()),
+        identified_terms=found,
+        dependence=dependence,
     )
 
 
@@ -50,18 +56,3 @@ def _excess(cov: Array, sampling: Array) -> Array:
     d = np.sqrt(np.maximum(np.diag(cov), np.finfo(float).tiny))
     units = np.outer(d, d)
     return np.asarray(project_psd((cov - sampling) / units, 1e-12) * units)
-
-
-def _renamed(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:
-    return Estimate(
-        "combined",
-        estimate.params,
-        estimate.cov,
-        estimate.noise_cov,
-        estimate.scale,
-        estimate.df_resid,
-        estimate.nobs,
-        estimate.cov_type,
-        notes,
-        estimate.identified,
-    )

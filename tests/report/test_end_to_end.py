@@ -13,6 +13,7 @@ import statsmodels.formula.api as smf
 from dpbinagg import Budget, Domain, Partition, dp_ols, dp_release
 from dpbinagg.analyst.fitstats import FitStatistics
 from dpbinagg.datasets import load_school
+from dpbinagg.errors import IdentificationWarning, NotIdentifiedError
 from dpbinagg.report.results import DPResultsWrapper
 
 BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
@@ -180,3 +181,46 @@ def test_a_mistake_inside_a_statistic_is_not_printed_as_not_released(
     for show in (res.summary, res.glance):
         with pytest.raises(AttributeError, match="no_such_name"):
             show()
+
+
+@pytest.fixture(scope="module")
+def levels_of_nobody() -> DPResultsWrapper:
+    """A factor of which two levels were declared and nobody has them."""
+    bounds = {**BOUNDS, "g": ["a", "b", "c", "never", "seldom"]}
+    with pytest.warns(IdentificationWarning) as caught:
+        res = dp_ols("y ~ x + C(g)", simulated(), mu=1.0, bounds=bounds, rng=1)
+    (warning,) = caught
+    assert "coefficients of C(g)[T.never] and C(g)[T.seldom]" in str(warning.message)
+    assert warning.filename == __file__
+    return res
+
+
+def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWrapper) -> None:
+    res, ols = levels_of_nobody, smf.ols("y ~ x + C(g)", simulated()).fit()
+    gone = ["C(g)[T.never]", "C(g)[T.seldom]"]
+    known = res.identified.index[res.identified].to_list()
+    assert res.identified.index[~res.identified].to_list() == gone
+    for numbers in (res.params, res.bse, res.tvalues, res.pvalues, res.combined.params):
+        assert numbers[gone].isna().all()
+        assert numbers[known].notna().all()
+    assert (np.abs(res.params[known] - ols.params[known]) < 4 * res.bse[known]).all()
+    assert str(res.summary()).count("not identified") >= 2
+    with pytest.raises(NotIdentifiedError, match="never"):
+        res.t_test("C(g)[T.never] = 0")
+    with pytest.raises(NotIdentifiedError):
+        res.t_test("C(g)[T.never] - C(g)[T.seldom] = 0")
+    assert np.isfinite(res.t_test("C(g)[T.b] - C(g)[T.c] = 0").pvalue).all()
+
+
+@pytest.mark.parametrize("estimator", ["refined", "combined"])
+def test_smaller_models_do_not_know_more(
+    levels_of_nobody: DPResultsWrapper, estimator: str
+) -> None:
+    """The smaller model once had such a level's coefficient at 1e14, and a wrong constant."""
+    with pytest.warns(IdentificationWarning, match="never"):
+        small = levels_of_nobody.release.ols("y ~ C(g)", estimator=estimator)
+    ols = smf.ols("y ~ C(g)", simulated()).fit()
+    assert small.identified.to_list() == [True, True, True, False, False]
+    known = ols.params.index
+    assert (np.abs(small.params[known] - ols.params) < 4 * small.bse[known]).all()
+    assert small.bse[known].max() < 0.3

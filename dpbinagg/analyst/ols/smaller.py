@@ -16,6 +16,9 @@ from dpbinagg.analyst.types import Array, Estimate
 
 EXACT = 1e-6
 """Share of a unit coefficient within combinations that columns determine exactly."""
+ABSENT = 1e-13
+"""Share of the largest column of the whitening below which a column has no part in it: units may
+differ by as much, rounding leaves less."""
 
 
 def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
@@ -49,6 +52,7 @@ def _smaller(
     # Coefficients b of the design are W'beta: columns of W L in whitened coordinates.
     inverse = np.linalg.pinv(state.whitening).T
     loading, beta = inverse @ columns, inverse @ state.params
+    loading[:, _never_seen(state, columns)] = 0.0
     params, project, bread, lost = _projected(state.gram, loading, beta)
     matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))
     drawn = np.array(
@@ -86,12 +90,29 @@ def _smaller(
     )
 
 
+def _never_seen(state: State, columns: Array) -> NDArray[np.bool_]:
+    """Columns that are zero for every record that was seen, up to rounding.
+
+    Those of ``X L`` whose coefficients lie in the span of the combinations that no record had, in
+    units in which the design's columns are alike.
+    """
+    if not len(state.public.null):
+        return np.zeros(columns.shape[1], dtype=bool)
+    size = np.linalg.norm(state.public.whitening, axis=0)
+    unit = np.divide(1.0, size, out=np.ones_like(size), where=size > ABSENT * size.max())
+    scaled = columns * unit[:, None]
+    span = np.linalg.qr((state.public.null * unit).T)[0]
+    rest = scaled - span @ (span.T @ scaled)
+    return np.asarray(np.linalg.norm(rest, axis=0) <= EXACT * np.linalg.norm(scaled, axis=0))
+
+
 def _projected(
     gram: Array, loading: Array, beta: Array
 ) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
     """Coefficients, ``(L'AL)^-1 L'A``, ``(L'AL)^-1``, and which coefficients are undetermined."""
     inner = symmetric(loading.T @ gram @ loading)
-    size = np.sqrt(np.maximum(np.diag(inner), np.finfo(float).tiny))
+    size = np.sqrt(np.maximum(np.diag(inner), 0.0))
+    size[size == 0.0] = 1.0
     bread, _ = inverse_psd(inner / np.outer(size, size), 1e-9)
     bread = bread / np.outer(size, size)
     project = bread @ loading.T @ gram
