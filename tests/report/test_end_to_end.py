@@ -204,7 +204,13 @@ def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWr
         assert numbers[gone].isna().all()
         assert numbers[known].notna().all()
     assert (np.abs(res.params[known] - ols.params[known]) < 4 * res.bse[known]).all()
-    assert str(res.summary()).count("not identified") >= 2
+    text = " ".join(str(res.summary()).split())
+    assert text.count("not identified") == 3
+    assert "No records, or too few to tell from none, have g = never and seldom." in text
+    rows = [line.split("  ") for line in str(res.compare()).splitlines()]
+    shown = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
+    for name in gone:
+        assert shown[name] == ["not identified"] * 4
     with pytest.raises(NotIdentifiedError, match="never"):
         res.t_test("C(g)[T.never] = 0")
     with pytest.raises(NotIdentifiedError):
