@@ -168,7 +168,8 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
     found where there are none; bins and synthetic data keep to narrower ranges throughout.
     """
-    held = release.outer.domain if "moments" in release.statistics else release.domain
+    outer = "moments" in release.statistics
+    held = release.outer.domain if outer else release.domain
     texts = []
     for name in dict.fromkeys(names):
         variable = held[name]
@@ -180,7 +181,8 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
         return []
     more = len(texts) - MOST_RANGES
     if more > 0:
-        texts = [*texts[:MOST_RANGES], f"and {more} more (see release.outer.domain)"]
+        place = "release.outer.domain" if outer else "release.domain"
+        texts = [*texts[:MOST_RANGES], f"and {more} more (see {place})"]
     notes = [f"Values outside these bounds were moved to the nearest end: {', '.join(texts)}."]
     narrower = [n for n in dict.fromkeys(names) if repr(held[n]) != repr(release.domain[n])]
     if narrower:
