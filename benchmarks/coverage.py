@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import arguments, mean_error, replicate_map, rng_for, write_csv
-from dpbinagg.analyst.refinement.refined import finish
 from scipy import stats
 
 from dpbinagg import Budget, dp_release
-from dpbinagg.analyst.bins import corrected, naive
-from dpbinagg.analyst.fit import Estimates, released_bins, replay
+from dpbinagg.analyst.bins import corrected
+from dpbinagg.analyst.fit import Estimates, released_bins
 
 SIZES = (500, 2000, 10_000)
 DIMENSIONS = (1, 2, 5)
@@ -91,7 +90,8 @@ def run_cell(task: tuple[Any, ...]) -> list[dict[str, Any]]:
         frame, bounds, slopes = make_cell(n, d, law, errors, width, rng)
         formula = "y ~ " + " + ".join(frame.columns[:d])
         release = dp_release(formula, frame, mu=mu, bounds=bounds, rng=rng)
-        best, simple = finish(replay(release)), naive(released_bins(release))
+        estimates = Estimates(release)
+        best, simple = estimates["refined"], estimates["naive"]
         rows.append(
             {
                 "n": n,

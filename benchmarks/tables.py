@@ -1,4 +1,4 @@
-"""Write the measured tables of the README from the CSV files in ``results``.
+"""Write the measured tables of the README and of vignette 9 from the CSV files in ``results``.
 
     python benchmarks/tables.py            rewrites what stands between the markers
     python benchmarks/tables.py --check    says whether they are up to date
@@ -17,7 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", ROOT / "vignettes" / "09-benchmarks.md")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 NAMES = {
     "ols": "OLS (not private)",
@@ -28,6 +29,8 @@ NAMES = {
     "ssp": "SSP",
 }
 SOURCES = {
+    "populations": ("populations_cells.csv", "benchmarks/populations.py --data FOLDER"),
+    "checks": ("populations_checks.csv", "benchmarks/populations.py --data FOLDER"),
     "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
     "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
@@ -54,6 +57,56 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def number(value: object, digits: int = 3) -> str:
     """A number with `digits` decimals, a dash where there is none."""
     return "-" if not isinstance(value, int | float) or pd.isna(value) else f"{value:.{digits}f}"
+
+
+def populations(table: pd.DataFrame) -> str:
+    """Cells of populations by mu and number of records: identified, error, coverage, tests."""
+    sizes = (
+        (0, 1000, "under 1,000"),
+        (1000, 5000, "1,000 to 4,999"),
+        (5000, 10**9, "5,000 and more"),
+    )
+    groups = [(1.0, low, high, name) for low, high, name in sizes]
+    groups += [(mu, 0, 10**9, "all") for mu in (0.25, 0.5, 2.0)]
+    rows = []
+    for mu, low, high, name in groups:
+        part = table[(table.mu == mu) & (table.n >= low) & (table.n < high)]
+        shown = part[~part.flagged]
+        rows.append(
+            [
+                f"{mu:g}",
+                name,
+                f"{len(part)} ({int(part.flagged.sum())})",
+                f"{part.identified.mean():.0%}",
+                number(float(shown.rmse_median.median()), 2),
+                number(float(shown.coverage.mean())),
+                number(float(shown.ols_coverage.mean())),
+                number(float(shown.joint_size.mean()), 2),
+                number(float(shown.prediction_coverage.mean())),
+            ]
+        )
+    header = [
+        "mu",
+        "records",
+        "settings (flagged)",
+        "identified",
+        "error over least squares",
+        "coverage",
+        "HC1's",
+        "tests at the truth that reject",
+        "predictions covered",
+    ]
+    return markdown(header, rows) + replicates(table)
+
+
+def checks(table: pd.DataFrame) -> str:
+    """Our own aims, and what was found."""
+    rows = [
+        [str(row["check"]), str(row["found"]).replace("|", "/"), str(row["result"])]
+        for row in table.to_dict("records")
+    ]
+    lines = [["aim", "found", ""], ["---", "---", "---"], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def reach(table: pd.DataFrame) -> str:
@@ -182,6 +235,8 @@ def replicates(table: pd.DataFrame, remark: str = "") -> str:
 
 
 MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
+    "populations": populations,
+    "checks": checks,
     "reach": reach,
     "table1": table1,
     "table2": table2,
@@ -201,18 +256,22 @@ def made(name: str) -> str:
 
 
 def filled(text: str) -> str:
-    """The README with every table made afresh."""
+    """A page with every table made afresh."""
     return MARKED.sub(lambda match: match[1] + made(match[2]) + match[3], text)
 
 
 def main() -> int:
-    """Rewrite the README, or say whether that would change it."""
-    text = README.read_text(encoding="utf-8")
-    fresh = filled(text)
+    """Rewrite the pages, or say whether that would change them."""
+    changed = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        fresh = filled(text)
+        changed |= fresh != text
+        if "--check" not in sys.argv:
+            page.write_text(fresh, encoding="utf-8")
     if "--check" in sys.argv:
-        print("up to date" if fresh == text else "out of date")
-        return int(fresh != text)
-    README.write_text(fresh, encoding="utf-8")
+        print("out of date" if changed else "up to date")
+        return int(changed)
     return 0
 
 

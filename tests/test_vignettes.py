@@ -12,6 +12,8 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "vignettes"
 PAGES = sorted(FOLDER.glob("[0-9][0-9]-*.md"))
 MARK = "<!-- output -->"
+PACKAGE = FOLDER.parent / "dpbinagg"
+REFERENCE = re.compile(r"`([\w/]+\.py):(\d+) ([\w.]+)`")
 
 pytest.importorskip("matplotlib")
 
@@ -54,6 +56,17 @@ def strip(text: str) -> list[str]:
 def test_pictures_and_links_are_there(path):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_references_point_at_what_they_name():
+    """`python vignettes/render.py vignettes/08-attack-model.md` puts their lines right."""
+    text = FOLDER.joinpath("08-attack-model.md").read_text(encoding="utf-8")
+    found = REFERENCE.findall(text)
+    assert len(found) > 20
+    for file, line, name in found:
+        there = (PACKAGE / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+        own = name.split(".")[-1]
+        assert re.match(rf"\s*((class|def) {own}\b|{own}\b.* = )", there), (file, line, name)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

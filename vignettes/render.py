@@ -7,7 +7,8 @@
 Every ``python`` block of a file runs in one namespace, and every ``sh`` block whose lines
 begin with ``dpbinagg`` runs as that command, all in an empty folder. The value of the last
 expression of a block is shown, as in a notebook, and open matplotlib figures are saved.
-A block that begins with ``# not run`` is left alone.
+A block that begins with ``# not run`` is left alone. A reference in backticks, such as
+kernel/grid.py:50 cut, gets the line where the package defines that name.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import tempfile
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,8 @@ OUTPUT = re.compile(
 )
 WIDTH = 100
 SKIP = "# not run"
+PACKAGE = HERE.parent / "dpbinagg"
+REFERENCE = re.compile(r"`([\w/]+\.py):(\d+) ([\w.]+)`")
 
 
 @dataclass
@@ -50,6 +54,7 @@ class Page:
     def render(self) -> str:
         """The text with fresh output below every block."""
         text = OUTPUT.sub("", self.path.read_text(encoding="utf-8"))
+        text = REFERENCE.sub(_with_line, text)
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), _settings():
             return BLOCK.sub(self._run_block, text)
 
@@ -104,6 +109,31 @@ class Page:
         if plt:
             plt.close("all")
         return "".join(lines)
+
+
+def _with_line(match: re.Match[str]) -> str:
+    """A reference with the line where its name is defined."""
+    file, _, name = match.groups()
+    return f"`{file}:{definitions(PACKAGE / file)[name]} {name}`"
+
+
+@cache
+def definitions(path: Path) -> dict[str, int]:
+    """Lines of the functions, classes, methods and constants that a module defines."""
+    found: dict[str, int] = {}
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                found[prefix + node.name] = node.lineno
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                if isinstance(target, ast.Name):
+                    found[prefix + target.id] = node.lineno
+
+    visit(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    return found
 
 
 def text_line(match: re.Match[str]) -> str:

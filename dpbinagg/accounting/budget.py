@@ -96,7 +96,7 @@ class Budget:
     Parameters
     ----------
     ranges : float
-        Working ranges of numeric variables and the response.
+        Counts of each variable: where records are, coordinates, and ranges where none is declared.
     partition : float
         PrivTree.
     count, sum_x, sum_y : float
@@ -104,7 +104,7 @@ class Budget:
     moments : float
         The matrix of second moments.
     scores : float
-        Residual scores of the refinement.
+        Rounds of residual scores.
 
     Examples
     --------

@@ -180,17 +180,21 @@ class NormCells(_Counts):
     def index(self, view: View, projection: Projection | None) -> Integers:
         assert projection is not None
         norm = view.norm(projection, self.vector)
-        index = np.searchsorted(self.edges, norm, side="right") - 1
-        index[np.isnan(norm)] = -1
+        index = np.full(len(norm), -1, dtype=np.int64)
+        if not len(self.edges):
+            return index
+        # Most records are below the first edge.
+        far = np.flatnonzero(norm >= self.edges[0])
+        index[far] = np.searchsorted(self.edges, norm[far], side="right") - 1
         if self.signed:
-            index[(index >= 0) & (view.residual(projection) > 0.0)] += len(self.edges)
+            index[far[view.residual(projection)[far] > 0.0]] += len(self.edges)
         return index
 
     def counts(self, view: View, projection: Projection | None) -> Integers:
-        if self.signed or not len(self.edges):
-            return super().counts(view, projection)
         assert projection is not None
         norm = view.norm(projection, self.vector)
+        if self.signed or not len(self.edges):
+            return super().counts(view, projection)
         # A few comparisons take less time than a search.
         reached = [int(np.count_nonzero(norm >= edge)) for edge in self.edges]
         return -np.diff([*reached, 0])

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dpbinagg.public.grid import FACTOR_BITS
 
@@ -78,13 +77,13 @@ def row_sums(whole: Floats) -> Integers:
     return np.asarray(whole.sum(axis=1).astype(np.int64))
 
 
-def sums_by_cell(whole: Integers, cells: Integers, n_cells: int) -> Integers:
-    """Sum the rows of `whole` that belong to each cell, (n_cells, columns)."""
-    n = len(cells)
-    indicator = sparse.csc_array(
-        (np.ones(n, dtype=np.int64), cells, np.arange(n + 1)), shape=(n_cells, n)
-    )
-    return np.asarray(indicator @ whole)
+def sums_by_cell(whole: Floats, cells: Integers, n_cells: int) -> Integers:
+    """Sums of rows of whole numbers below 2^27 by cell, (n_cells, rows); -1 is no cell."""
+    inside = cells >= 0
+    if not inside.all():
+        whole, cells = whole[:, inside], cells[inside]
+    by_row = [np.bincount(cells, weights=row, minlength=n_cells) for row in whole]
+    return np.asarray(np.array(by_row).T.astype(np.int64))
 
 
 def run_length(rows: int, others: int) -> int:

@@ -527,9 +527,4 @@ class Tensor(Counted):
             vectors = view.cut(projection, self.inner.vector, self.inner.limit, self.bits)
         else:
             vectors = self.inner.vectors(view, projection)
-        whole = np.empty((vectors.shape[1], vectors.shape[0]), dtype=np.int64)
-        for column, row in zip(whole.T, vectors, strict=True):
-            column[:] = row
-        if (index < 0).any():
-            whole, index = whole[index >= 0], index[index >= 0]
-        sums += sums_by_cell(whole, index, self.cells.n_cells)
+        sums += sums_by_cell(vectors, index, self.cells.n_cells)

@@ -22,7 +22,9 @@ def reading(path: str, module: str, read: Callable[[Any], T]) -> T:
             warnings.simplefilter("ignore")
             return read(import_module(module))
     except ImportError as error:
-        missing = getattr(error, "name", None) or module
+        # pandas names what it lacks in the text alone.
+        named = next((name for name in EXTRAS if name in str(error)), module)
+        missing = error.name if error.name in EXTRAS else named
         extra = EXTRAS.get(missing)
         how = f'pip install "dpbinagg[{extra}]"' if extra else f"pip install {missing}"
         raise DataError(

@@ -83,7 +83,7 @@ def test_skewed_errors_explain_nothing():
         frame = pd.DataFrame(rng.uniform(-4, 4, (20_000, 3)), columns=["x", "z", "w"])
         frame["y"] = rng.lognormal(size=20_000)
         fit = dp_ols(FORMULA, frame, 0.5, bounds={**BOUNDS, "y": (-10, 60)}, rng=seed)
-        assert fit.rsquared < 0.01
+        assert fit.rsquared < 0.005
         assert fit.rsquared < 5 * fit.rsquared_se + 1e-4
 
 
@@ -105,7 +105,7 @@ def test_smaller_models_cover():
     """100 tables; the slope of x alone is 1 - 0.5 + 0.5/4.
 
     Of 100 intervals at 95%, at least 88 cover in 998 of 1000 cases (binomial). The noise of the
-    matrix is small: the error is at most 1.4 times that of least squares.
+    matrix is small: the error is at most 1.3 times that of least squares.
     """
     truth, hits, errors = 0.625, [], []
     for seed in range(100):
@@ -118,4 +118,4 @@ def test_smaller_models_cover():
         errors.append([(fit.params["x"] - truth) ** 2, (ols - truth) ** 2])
     assert np.sum(hits) >= stats.binom.ppf(0.002, 100, 0.95)
     private, exact = np.sqrt(np.mean(errors, axis=0))
-    assert private < 1.4 * exact
+    assert private < 1.3 * exact
