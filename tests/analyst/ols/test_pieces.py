@@ -8,7 +8,7 @@ from test_least_squares import BOUNDS, FORMULA, people
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.clipping import mean_clipped_square, sd_from_spread
 from dpbinagg.analyst.ols.coordinates import coordinates
-from dpbinagg.analyst.ols.ensemble import inverse_root, lifted, symmetric_noise, truths
+from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
 from dpbinagg.analyst.ols.moments import complete
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
@@ -108,11 +108,14 @@ def test_truths_are_positive_and_lifting_leaves_what_stands_out():
     rng = np.random.default_rng(5)
     noise = symmetric_noise(rng, np.ones((4, 4)), 50)
     gram = np.diag([400.0, 300.0, 5.0, -2.0])
-    assert np.linalg.eigvalsh(truths(gram, noise)).min() > -1e-9
-    raised = np.linalg.eigvalsh(lifted(gram, noise))
+    of_gram = spectrum(gram, noise)
+    assert not of_gram.safe
+    assert np.linalg.eigvalsh(truths(gram, noise, of_gram)).min() > -1e-9
+    raised = np.linalg.eigvalsh(of_gram.lifted)
     np.testing.assert_allclose(raised[2:], [300.0, 400.0])
     assert raised[0] > 1.0
-    exact = truths(1e6 * np.eye(4), noise)
+    large = 1e6 * np.eye(4)
+    exact = truths(large, noise, spectrum(large, noise))
     np.testing.assert_array_equal(exact, 1e6 * np.eye(4) - noise)
     forth, back = inverse_root(np.diag([4.0, 9.0]))
     np.testing.assert_allclose(forth, np.diag([1 / 2, 1 / 3]))
