@@ -10,10 +10,10 @@ from dpbinagg.analyst.ols.clipping import mean_clipped_square, sd_from_spread
 from dpbinagg.analyst.ols.coordinates import coordinates
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
-from dpbinagg.analyst.ols.moments import complete
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
 from dpbinagg.analyst.ols.state import rewhitened
 from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.release.products import complete
 
 
 def test_records_of_the_margins_have_their_moments():
