@@ -13,7 +13,7 @@ from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
 from dpbinagg.analyst.ols.state import rewhitened
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.release.products import complete
+from dpbinagg.release.products import complete, places_of
 
 
 def test_records_of_the_margins_have_their_moments():
@@ -82,7 +82,7 @@ def test_moments_of_the_design_follow_from_what_is_released(formula):
     plan, state = first_state(data, 1e7, np.random.default_rng(2))
     w = data.columns @ state.whitening.T
     np.testing.assert_allclose(state.gram, w.T @ w, atol=2e-3 * 5000)
-    assert len(plan.moments.codes) == len(plan.layout.levels)
+    assert plan.moments.request.levels == tuple(plan.layout.levels)
 
 
 def test_completed_moments_add_up_over_levels():
@@ -90,9 +90,10 @@ def test_completed_moments_add_up_over_levels():
     plan, _ = first_state(data, 1.0, np.random.default_rng(3))
     size = len(plan.moments.g_map)
     noise = symmetric_noise(np.random.default_rng(4), np.ones((size, size)), 3)
-    full = complete(plan.moments, noise)
+    levels = plan.moments.request.levels
+    full = complete(levels, noise)
     np.testing.assert_array_equal(full, np.swapaxes(full, 1, 2))
-    codes = plan.moments.codes
+    codes = places_of(levels, size)
     assert len(codes) == 2
     for code in codes:
         others = np.setdiff1d(np.arange(size), np.concatenate(codes))
@@ -101,7 +102,7 @@ def test_completed_moments_add_up_over_levels():
         inner = full[:, code][:, :, code]
         off = inner - inner * np.eye(len(code))
         assert not off.any()
-    np.testing.assert_allclose(complete(plan.moments, noise[1]), full[1], atol=1e-12)
+    np.testing.assert_allclose(complete(levels, noise[1]), full[1], atol=1e-12)
 
 
 def test_truths_are_positive_and_lifting_leaves_what_stands_out():
