@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -195,6 +196,7 @@ def levels_of_nobody() -> DPResultsWrapper:
     return res
 
 
+@pytest.mark.filterwarnings("ignore::dpbinagg.errors.IdentificationWarning")
 def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWrapper) -> None:
     res, ols = levels_of_nobody, smf.ols("y ~ x + C(g)", simulated()).fit()
     gone = ["C(g)[T.never]", "C(g)[T.seldom]"]
@@ -211,6 +213,11 @@ def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWr
     shown = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
     for name in gone:
         assert shown[name] == ["not identified"] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        terms = res.wald_test_terms(scalar=True).table
+    assert np.isnan(terms.loc["C(g)", "pvalue"])
+    assert terms.loc["x", "pvalue"] < 1e-8
     with pytest.raises(NotIdentifiedError, match="never"):
         res.t_test("C(g)[T.never] = 0")
     with pytest.raises(NotIdentifiedError):
