@@ -12,7 +12,7 @@ import numpy as np
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
-from dpbinagg.analyst.ols.smaller import smaller_model, smaller_start
+from dpbinagg.analyst.ols.smaller import never_seen, smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start
 from dpbinagg.analyst.ols.steps import Steps, begin
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
@@ -115,10 +115,21 @@ class Estimates(Mapping[str, Estimate]):
         return self._bins
 
     def _naive(self) -> Estimate:
-        return bin_estimators.naive(self._known_bins())
+        return self._of_seen(bin_estimators.naive(self._known_bins()))
 
     def _corrected(self) -> Estimate:
-        return bin_estimators.corrected(self._known_bins(), cov_type=self._cov_type)
+        found = bin_estimators.corrected(self._known_bins(), cov_type=self._cov_type)
+        return self._of_seen(found)
+
+    def _of_seen(self, estimate: Estimate) -> Estimate:
+        """The estimate less terms that no record had: bins tell nothing of them either."""
+        if "moments" not in self:
+            return estimate
+        first = replay(self._release).first
+        lost = first.public.lost if self._columns is None else never_seen(first, self._columns)
+        if not lost.any():
+            return estimate
+        return replace(estimate, identified=False, identified_terms=~lost)
 
     def _paper(self) -> Estimate:
         return bin_estimators.paper(self._known_bins())

@@ -138,7 +138,7 @@ class Comparison:
                 lines[0].append(tables.number(float(self.bias_removed[j]), decimals))
                 lines[1].append("")
                 lines[2].append("")
-            rows += lines
+            rows += [line for line in lines if any(line)]
         return rows + self._foot()
 
     def _foot(self) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from patsy import DesignInfo, PatsyError
 from scipy.linalg import null_space
 from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
+from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DataError, FormulaError, NotReleasedError
@@ -166,7 +168,10 @@ class _Unchecked:
         return getattr(self._results, name)
 
     def wald_test(self, *args: Any, **options: Any) -> Any:
-        return LikelihoodModelResults.wald_test(self._results, *args, **options)
+        with warnings.catch_warnings():
+            # Rows of what the release does not determine are emptied afterwards.
+            warnings.simplefilter("ignore", ValueWarning)
+            return LikelihoodModelResults.wald_test(self._results, *args, **options)
 
 
 def _require_known(new: Any, design: Design) -> None:

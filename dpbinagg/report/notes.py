@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
-from dpbinagg.public.domain import Numeric
+from dpbinagg.analyst.ols.margins import UNSEEN
+from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.release import Release
 from dpbinagg.report.identification import sentences
 from dpbinagg.report.references import reference_notes
-from dpbinagg.report.tables import decimals_for, number, power, significant, whole
+from dpbinagg.report.tables import decimals_for, listed, number, power, significant, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -20,6 +23,9 @@ DECLARED = "declared"
 
 MOST_RANGES = 12
 """Ranges listed in a note before it refers to the release for the rest."""
+
+MOST_LEVELS = 8
+"""Levels of one factor that a note lists."""
 
 METHOD: dict[str, str] = {
     "naive": (
@@ -55,6 +61,8 @@ def explain(results: ReleaseResults) -> list[str]:
         )
     unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
     notes += unknown
+    if unknown:
+        notes += _levels_of_nobody(release, results.design.variables)
     if unknown and math.isfinite(results.fvalue):
         notes.append("The F test is of the coefficients that are identified.")
     if not results.estimate.identified and not unknown:
@@ -73,6 +81,24 @@ def explain(results: ReleaseResults) -> list[str]:
     notes += _calibration(release)
     notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
+
+
+def _levels_of_nobody(release: Release, names: tuple[str, ...]) -> list[str]:
+    """Declared levels that the released counts do not tell from empty ones."""
+    texts = []
+    for name, margin in release.statistics.get("margins", {}).items():
+        variable = release.domain[name]
+        if name in names and isinstance(variable, Categorical):
+            few = np.asarray(margin["counts"]) < UNSEEN * margin["sd"]
+            levels = [str(level) for level, flag in zip(variable.levels, few, strict=True) if flag]
+            if levels:
+                texts.append(f"{name} = {listed(levels, MOST_LEVELS)}")
+    if not texts:
+        return []
+    return [
+        f"No records, or too few to tell from none, have {'; '.join(texts)}. Leave these levels "
+        "out, or join them with others."
+    ]
 
 
 def _fit_noise(results: ReleaseResults) -> list[str]:
@@ -142,7 +168,8 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
     found where there are none; bins and synthetic data keep to narrower ranges throughout.
     """
-    held = release.outer.domain if "moments" in release.statistics else release.domain
+    outer = "moments" in release.statistics
+    held = release.outer.domain if outer else release.domain
     texts = []
     for name in dict.fromkeys(names):
         variable = held[name]
@@ -154,7 +181,8 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
         return []
     more = len(texts) - MOST_RANGES
     if more > 0:
-        texts = [*texts[:MOST_RANGES], f"and {more} more (see release.outer.domain)"]
+        place = "release.outer.domain" if outer else "release.domain"
+        texts = [*texts[:MOST_RANGES], f"and {more} more (see {place})"]
     notes = [f"Values outside these bounds were moved to the nearest end: {', '.join(texts)}."]
     narrower = [n for n in dict.fromkeys(names) if repr(held[n]) != repr(release.domain[n])]
     if narrower:

@@ -102,9 +102,8 @@ def test_it_warns_and_names_the_files_that_are_there(saved, tmp_path):
     text = (tmp_path / "secure" / "README.md").read_text()
     assert "NOT FOR PUBLICATION" not in text
     assert "moments.csv" not in text
-    assert (
-        "The statistics in\n`bins.csv`, `release.json` and `transcript.json` are noisy sums" in text
-    )
+    held = "The statistics in\n`bins.csv`, `release.json` and `transcript.json` are noisy sums"
+    assert held in text
     assert "**CAUTION" in (tmp_path / "weak" / "README.md").read_text()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -195,6 +196,7 @@ def levels_of_nobody() -> DPResultsWrapper:
     return res
 
 
+@pytest.mark.filterwarnings("ignore::dpbinagg.errors.IdentificationWarning")
 def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWrapper) -> None:
     res, ols = levels_of_nobody, smf.ols("y ~ x + C(g)", simulated()).fit()
     gone = ["C(g)[T.never]", "C(g)[T.seldom]"]
@@ -204,7 +206,18 @@ def test_levels_that_nobody_has_are_not_identified(levels_of_nobody: DPResultsWr
         assert numbers[gone].isna().all()
         assert numbers[known].notna().all()
     assert (np.abs(res.params[known] - ols.params[known]) < 4 * res.bse[known]).all()
-    assert str(res.summary()).count("not identified") >= 2
+    text = " ".join(str(res.summary()).split())
+    assert text.count("not identified") == 3
+    assert "No records, or too few to tell from none, have g = never and seldom." in text
+    rows = [line.split("  ") for line in str(res.compare()).splitlines()]
+    shown = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
+    for name in gone:
+        assert shown[name] == ["not identified"] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        terms = res.wald_test_terms(scalar=True).table
+    assert np.isnan(terms.loc["C(g)", "pvalue"])
+    assert terms.loc["x", "pvalue"] < 1e-8
     with pytest.raises(NotIdentifiedError, match="never"):
         res.t_test("C(g)[T.never] = 0")
     with pytest.raises(NotIdentifiedError):

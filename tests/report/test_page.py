@@ -209,7 +209,7 @@ def test_the_downloads_hold_the_release(results, reader, tmp_path):
     assert all(again[name] == release.domain[name] for name in release.domain)
 
 
-def test_levels_that_a_csv_cannot_hold_go_into_a_json_codebook():
+def test_levels_that_a_csv_codebook_cannot_hold_go_into_json():
     domain = Domain({"wage": (1, 200), "g": ["a|b", "c", "d"]})
     release = make_release("wage ~ C(g)", domain)
     reader = Reader(page.render(make_results(release=release, family=_family(np.ones(3))), rng=0))

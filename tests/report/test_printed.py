@@ -84,9 +84,9 @@ def test_notes_on_ranges_tell_where_they_came_from() -> None:
 
 
 def test_a_declared_range_that_was_narrowed_is_said_to_be() -> None:
-    declared = Domain({**DOMAIN, "wage": (0, 1e6)})
+    declared = Domain({**DOMAIN, "wage": (0.01, 1e6)})
     res = make_results(release=make_release(declared=declared))
-    source = "found privately within 0 to 1,000,000"
+    source = "found privately within 0.01 to 1,000,000"
     assert f"wage 1 to 200 ({source}), educ 0 to 20, exper 0 to 50." in flat(res)
     assert range_source(res.release, "wage", res.release.domain["wage"]) == source
 

@@ -52,7 +52,7 @@ def _smaller(
     # Coefficients b of the design are W'beta: columns of W L in whitened coordinates.
     inverse = np.linalg.pinv(state.whitening).T
     loading, beta = inverse @ columns, inverse @ state.params
-    loading[:, _never_seen(state, columns)] = 0.0
+    loading[:, never_seen(state, columns)] = 0.0
     params, project, bread, lost = _projected(state.gram, loading, beta)
     matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))
     drawn = np.array(
@@ -90,7 +90,7 @@ def _smaller(
     )
 
 
-def _never_seen(state: State, columns: Array) -> NDArray[np.bool_]:
+def never_seen(state: State, columns: Array) -> NDArray[np.bool_]:
     """Columns that are zero for every record that was seen, up to rounding.
 
     Those of ``X L`` whose coefficients lie in the span of the combinations that no record had, in

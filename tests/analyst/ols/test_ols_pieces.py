@@ -8,12 +8,12 @@ from test_least_squares import BOUNDS, FORMULA, people
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.clipping import mean_clipped_square, sd_from_spread
 from dpbinagg.analyst.ols.coordinates import coordinates
-from dpbinagg.analyst.ols.ensemble import inverse_root, lifted, symmetric_noise, truths
+from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
-from dpbinagg.analyst.ols.moments import complete
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
 from dpbinagg.analyst.ols.state import rewhitened
 from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.release.products import complete, places_of
 
 
 def test_records_of_the_margins_have_their_moments():
@@ -82,7 +82,7 @@ def test_moments_of_the_design_follow_from_what_is_released(formula):
     plan, state = first_state(data, 1e7, np.random.default_rng(2))
     w = data.columns @ state.whitening.T
     np.testing.assert_allclose(state.gram, w.T @ w, atol=2e-3 * 5000)
-    assert len(plan.moments.codes) == len(plan.layout.levels)
+    assert plan.moments.request.levels == tuple(plan.layout.levels)
 
 
 def test_completed_moments_add_up_over_levels():
@@ -90,9 +90,10 @@ def test_completed_moments_add_up_over_levels():
     plan, _ = first_state(data, 1.0, np.random.default_rng(3))
     size = len(plan.moments.g_map)
     noise = symmetric_noise(np.random.default_rng(4), np.ones((size, size)), 3)
-    full = complete(plan.moments, noise)
+    levels = plan.moments.request.levels
+    full = complete(levels, noise)
     np.testing.assert_array_equal(full, np.swapaxes(full, 1, 2))
-    codes = plan.moments.codes
+    codes = places_of(levels, size)
     assert len(codes) == 2
     for code in codes:
         others = np.setdiff1d(np.arange(size), np.concatenate(codes))
@@ -101,18 +102,21 @@ def test_completed_moments_add_up_over_levels():
         inner = full[:, code][:, :, code]
         off = inner - inner * np.eye(len(code))
         assert not off.any()
-    np.testing.assert_allclose(complete(plan.moments, noise[1]), full[1], atol=1e-12)
+    np.testing.assert_allclose(complete(levels, noise[1]), full[1], atol=1e-12)
 
 
 def test_truths_are_positive_and_lifting_leaves_what_stands_out():
     rng = np.random.default_rng(5)
     noise = symmetric_noise(rng, np.ones((4, 4)), 50)
     gram = np.diag([400.0, 300.0, 5.0, -2.0])
-    assert np.linalg.eigvalsh(truths(gram, noise)).min() > -1e-9
-    raised = np.linalg.eigvalsh(lifted(gram, noise))
+    of_gram = spectrum(gram, noise)
+    assert not of_gram.safe
+    assert np.linalg.eigvalsh(truths(gram, noise, of_gram)).min() > -1e-9
+    raised = np.linalg.eigvalsh(of_gram.lifted)
     np.testing.assert_allclose(raised[2:], [300.0, 400.0])
     assert raised[0] > 1.0
-    exact = truths(1e6 * np.eye(4), noise)
+    large = 1e6 * np.eye(4)
+    exact = truths(large, noise, spectrum(large, noise))
     np.testing.assert_array_equal(exact, 1e6 * np.eye(4) - noise)
     forth, back = inverse_root(np.diag([4.0, 9.0]))
     np.testing.assert_allclose(forth, np.diag([1 / 2, 1 / 3]))
