@@ -128,15 +128,3 @@ def column_scaling(design: Design) -> ColumnScaling:
     low_y, high_y = design.response_bounds()
     middle, half_y = response_scale(low_y, high_y)
     return ColumnScaling(centre[0], half[0], middle, half_y)
-
-
-def moment_sensitivity(size: int) -> float:
-    """Bound on the L2 norm of one record's contribution to the moments.
-
-    With ``f = (1, f_1, ..., f_q)``, ``|f_j| <= 1`` and q = size - 1, a record
-    contributes 1, ``f_j``, ``f_j f_k`` (j < k) and ``f_j^2 - 1/2``. The squared
-    norm is convex in each ``f_j^2``, so its supremum is at a corner:
-    ``1 + q + q (q - 1)/2 + q/4``.
-    """
-    q = size - 1
-    return math.sqrt(1.0 + q + q * (q - 1) / 2.0 + q / 4.0)

@@ -15,7 +15,7 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
-from dpbinagg.analyst.ols.rounds import TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.rounds import RATIO, STANDS, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED, away
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
@@ -156,9 +156,15 @@ class Fitted:
 
     @cached_property
     def scale(self) -> float:
-        """Error variance."""
-        cut = float(self.tail.weight @ self._beyond[2])
-        return self._clipped_sd**2 + cut / self.state.size / self.state.nobs
+        """Error variance: of residuals inside the clip, and of the tail that is seen beyond it.
+
+        What may be there unseen is not added: it is never negative, and would only ever add.
+        """
+        edges, sd = self.request.edges, float(self.scales.counts[0])
+        end = tails.run_end(self.answer.counts, edges, sd, STANDS)
+        seen = np.where(edges < end, self.answer.counts, 0.0)
+        cut = float(seen @ np.maximum(edges**2 * RATIO - self.request.clip**2, 0.0))
+        return self._clipped_sd**2 + max(cut, 0.0) / self.state.size / self.state.nobs
 
     @cached_property
     def start(self) -> Array:

@@ -10,7 +10,7 @@ which is nearly unbiased, decides. What T hides there is estimated and carried (
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,16 +60,6 @@ LONG_DOUBT = 0.5
 """Doubt in the mean excess of long vectors, relative: they are not all equally long."""
 WORTH = 3.0
 """A matrix is measured anew unless its noise would be so many times that of the one at hand."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The last round: the state after it, its request and its answer."""
-
-    state: State
-    request: RoundRequest
-    answer: RoundAnswer
-    scales: RoundAnswer
 
 
 def round_mus(mu: float) -> tuple[float, ...]:
