@@ -27,7 +27,8 @@ RIDGE = 1e-6
 def released_numbers(release: Release) -> Numbers:
     """The numbers of a release by name: statistics, bounds, and the shape of everything."""
     numbers: Numbers = {}
-    for key, value in release.statistics.items():
+    held = {f"answer {i}": entry.answer.values for i, entry in enumerate(release.transcript)}
+    for key, value in {**release.statistics, **held}.items():
         for name, array in _arrays(key, value):
             numbers[f"{name}.size"] = float(array.size)
             for place, number in enumerate(array.ravel().tolist()):

@@ -29,8 +29,10 @@ from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.questions import Answer
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.dialogue import Dialogue
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.questions import count_question
+from dpbinagg.release.transcript import Entry
 
 TRIALS, TREES, RUNS = 5_000, 600, 60
 Patch = pytest.MonkeyPatch
@@ -129,13 +131,15 @@ def counts_rescaled_to_n(patch: Patch) -> None:
 
 
 def n_kept_in_release(patch: Patch) -> None:
-    real = pipeline.estimate
+    real = Dialogue.ask
 
-    def faulty(curator_: Curator, *arguments: Any) -> Any:
-        statistics, *others = real(curator_, *arguments)
-        return {**statistics, "nobs": total_of(curator_)}, *others
+    def faulty(self: Dialogue, *arguments: Any) -> list[Answer]:
+        answers = real(self, *arguments)
+        kept = Answer((np.array([float(total_of(self.curator))]),), (np.zeros(1),))
+        self.entries.append(Entry(count_question(), kept, 1.0))
+        return answers
 
-    patch.setattr(pipeline, "estimate", faulty)
+    patch.setattr(Dialogue, "ask", faulty)
 
 
 def seed_in_every_release(patch: Patch) -> None:
@@ -173,9 +177,10 @@ def ranges_without_noise(patch: Patch) -> None:
 def ranges_past_the_mechanism(patch: Patch) -> None:
     real = pipeline.one_way
 
-    def faulty(curator_: Curator, *arguments: Any) -> Any:
+    def faulty(dialogue: Dialogue, *arguments: Any) -> Any:
+        curator_ = dialogue.curator
         curator_._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
-        found = real(curator_, *arguments)
+        found = real(dialogue, *arguments)
         del curator_._privatise
         return found
 
@@ -232,22 +237,21 @@ def levels_learnt(patch: Patch) -> None:
     patch.setattr(api, "declared_domain", faulty)
 
 
-def empty_bins_dropped(patch: Patch) -> None:
-    release, conduct, curators = pipeline.Release, pipeline.conduct, list[Curator]()
+def empty_bins_blanked(patch: Patch) -> None:
+    real = Dialogue.ask
 
-    def conducted(curator_: Curator, *arguments: Any) -> Any:
-        curators.append(curator_)
-        return conduct(curator_, *arguments)
-
-    def faulty(design: Any, declared: Any, partition: Any, *arguments: Any) -> Any:
-        *between, statistics, scales = arguments
-        records = curators[-1]._engine._piece.records  # type: ignore[attr-defined]
+    def faulty(self: Dialogue, questions: Any, mus: Any, rows: Any = None) -> list[Answer]:
+        answers = real(self, questions, mus, rows)
+        partition = questions[0].groups[0][1].cut_by if questions else None
+        if partition is None:
+            return answers
+        records = self.curator._engine._piece.records  # type: ignore[attr-defined]
         held = np.isin(np.arange(partition.n_bins), partition.locate(records))
-        kept = {key: statistics[key][held] for key in ("count", "dev_x", "dev_y")}
-        return release(design, declared, partition, *between, {**statistics, **kept}, scales)
+        for answer in answers:
+            answer.values[0][~held] = 0.0
+        return answers
 
-    patch.setattr(pipeline, "conduct", conducted)
-    patch.setattr(pipeline, "Release", faulty)
+    patch.setattr(Dialogue, "ask", faulty)
 
 
 def outlier_unclipped(patch: Patch) -> None:
@@ -333,7 +337,7 @@ FAULTS = {
         contributions_from_others, "second moments", budget=NO_RANGES
     ),
     "levels learnt from data": Fault(levels_learnt, REST, budget=NO_RANGES),
-    "bins dropped by true count": Fault(empty_bins_dropped, REST),
+    "empty bins blanked": Fault(empty_bins_blanked, REST),
     "unclipped outlier": Fault(outlier_unclipped, "bin sums of the response"),
     "partition without noise": Fault(
         tree_without_noise, "partition", mu=3.0, partition="privtree", budget=TREE_BUDGET

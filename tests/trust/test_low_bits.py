@@ -50,7 +50,7 @@ def test_every_mechanism_gives_whole_numbers(rng: int | None) -> None:
     generator = None if rng is None else np.random.default_rng(rng)
     transcript, made = specification.record(table(), generator)
     names = {made.privacy.mechanisms[call.entry].name for call in transcript.calls}
-    assert {"ranges", "bin counts", "second moments", "residual scores"} <= names
+    assert {"one-way counts", "bin counts", "second moments", "residual scores"} <= names
     for call in transcript.calls:
         assert all(isinstance(value, int) for value in call.sums.ravel().tolist())
         assert (call.noisy == np.rint(call.noisy)).all()
