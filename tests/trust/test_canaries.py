@@ -259,12 +259,12 @@ def test_a_failure_while_reading_is_charged(
         (
             {},
             lambda frame: pa.Table.from_pandas(
-                frame.assign(x="text")[["x", "y"]], preserve_index=False
+                frame.assign(x=pd.to_datetime("2026-01-01"))[["x", "y"]], preserve_index=False
             ),
         ),
         ({"rng": "seed"}, lambda frame: frame),
     ],
-    ids=["no column", "two columns", "dates", "no column, Arrow", "text, Arrow", "rng"],
+    ids=["no column", "two columns", "dates", "no column, Arrow", "dates, Arrow", "rng"],
 )
 def test_a_refusal_that_no_record_can_cause_is_free(
     outside: Path, more: dict[str, Any], change: Callable[[pd.DataFrame], Any]
