@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst.fit import replay, sub_model
+from dpbinagg.analyst.fit import released_moments, replay, sub_model
 from dpbinagg.analyst.ols.clipping import sd_from_spread
 from dpbinagg.analyst.ols.finish import NAME, Fitted
 from dpbinagg.analyst.ols.start import moment_scale
@@ -165,6 +165,7 @@ def fit_statistics(
     explained, explained_sd = explained_sum(state, estimate, columns, constant)
     if refined and fitted is not None:
         scale_sd, slope = scale_noise(fitted)
+        scale_sd = math.hypot(scale_sd, scale_doubt(release, estimate, columns))
     else:
         _, scale_sd = moment_scale(first)
         slope = -estimate.scale / state.nobs
@@ -173,6 +174,21 @@ def fit_statistics(
     if sums.explained_sd > DROWNED * (sums.explained + found.residual):
         return None
     return found
+
+
+def scale_doubt(release: Release, estimate: Estimate, columns: Array | None) -> float:
+    """How far the released moments contradict the error variance.
+
+    That of the last round weighs records by their leverage and stops at the clip. The moments'
+    ``v'G v/(n - p)``, v the residual, is noisier but does neither. Their difference, its noise
+    included, is printed as noise: too much of it in tame data, but not too little elsewhere.
+    """
+    moments = released_moments(release)
+    assert moments is not None
+    design = moments.design_map if columns is None else moments.design_map @ columns
+    v = moments.response_map - design @ estimate.params
+    freedom = max(estimate.nobs - len(estimate.params), 1.0)
+    return abs(max(float(v @ moments.matrix @ v), 0.0) / freedom - estimate.scale)
 
 
 def explained_sum(
