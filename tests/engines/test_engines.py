@@ -63,6 +63,7 @@ def round_of(design: Design, last: bool) -> Question:
         edges=np.array([20.0, 40.0, 80.0, 160.0]),
         radius=None if last else 2.0,
         far_edges=np.array([2.0, 3.0, 5.0]) if not last else np.empty(0),
+        meat_clip=40.0 if last else 60.0,
         last=last,
     )
     return round_question(request, rows)

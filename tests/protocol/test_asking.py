@@ -34,6 +34,7 @@ def round_request(last: bool, **changes: Any) -> RoundRequest:
         edges=np.array([0.1, 0.3, 0.9]),
         radius=None if last else 1.3,
         far_edges=np.empty(0) if last else np.array([1.3, 2.0]),
+        meat_clip=0.4 if last else 0.6,
         last=last,
     )
     return replace(request, **changes)
@@ -99,7 +100,8 @@ def test_a_round_is_the_sums_of_its_definition(last: bool) -> None:
         "counts": by_cell(request.edges, u),
     }
     if last:
-        expected |= {"direction": long(u, request.clip).sum(0), "meat": held.T @ held}
+        shorter = cut(u, request.meat_clip)
+        expected |= {"direction": long(u, request.clip).sum(0), "meat": shorter.T @ shorter}
     else:
         shorter, far = cut(w, 1.3), long(w, 1.3)
         expected |= {"gram": shorter.T @ shorter, "beyond": far.T @ far}
@@ -122,7 +124,7 @@ def test_noise_is_that_of_the_stated_weights(last: bool) -> None:
         "inside": unit["score"],
         "counts": unit["counts"],
     }
-    for name, square in (("gram", 1.3**2), ("beyond", 1.0), ("meat", request.clip**2)):
+    for name, square in (("gram", 1.3**2), ("beyond", 1.0), ("meat", request.meat_clip**2)):
         if name in unit:
             matrix = getattr(noise, name)
             np.testing.assert_allclose(matrix[0, 0], unit[name] * square, rtol=1e-5)
@@ -187,6 +189,12 @@ def test_requests_go_to_plain_values_and_back(last: bool) -> None:
 def test_rounds_for_which_the_norm_is_not_proven_are_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="need"):
         round_question(round_request(last=False, **wrong), ROWS)
+
+
+@pytest.mark.parametrize("limit", [0.0, np.nan, np.inf])
+def test_squares_are_cut_at_a_positive_length(limit: float) -> None:
+    with pytest.raises(ValueError, match="need"):
+        round_question(round_request(last=True, meat_clip=limit), ROWS)
 
 
 @pytest.mark.parametrize(
