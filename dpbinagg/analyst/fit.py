@@ -168,7 +168,10 @@ def replay(release: Release) -> Steps:
 
 def _replayed(release: Release) -> Steps:
     transcript = release.transcript
-    known = {name: Margin(**counts) for name, counts in margins(transcript).items()}
+    known = {
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margins(transcript).items()
+    }
     working = release.design.domain
     entry = transcript.first(MOMENTS)
     if entry is None:

@@ -85,7 +85,7 @@ class VariableLevels:
         codes: Codes = arrays.codes(self.name)
         if self.recode == tuple(range(len(self.recode))):
             return codes
-        codes = np.append(np.asarray(self.recode, dtype=np.intp), -1)[codes]
+        codes = np.append(np.asarray(self.recode, dtype=np.intp), -1)[np.maximum(codes, -1)]
         arrays.missing |= codes < 0
         return codes
 

@@ -33,6 +33,8 @@ from dpbinagg.release.questions import (
     round_question,
 )
 from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import counted
+from dpbinagg.report.left_out import require_some
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
@@ -143,6 +145,7 @@ def conduct(
     counts = uniform(design)
     if allocation.ranges:
         counts = one_way(dialogue, design, kept, allocation.ranges)
+        require_some(counted(dialogue.transcript))
     outer = design.bounded_by(counts.working)
     design = design.with_domain(counts.working)
     check_scale(design)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
-from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
 from dpbinagg.protocol.dialogue import Dialogue
 from dpbinagg.protocol.ranges import (
     FIRST_SHARE,
@@ -20,7 +19,7 @@ from dpbinagg.protocol.ranges import (
     working_range,
 )
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
-from dpbinagg.release.questions import margin_question
+from dpbinagg.release.questions import completeness_answer, margin_answer, margin_question
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def one_way(dialogue: Dialogue, design: Design, fixed: frozenset[str], mu: float
             for name in open_
             if too_coarse(_edges(margins[name]), found[name], _declared(variables[name]))
         }
-        more, again, its_sd = _look(dialogue, coarse, rest)
+        more, again, its_sd = _look(dialogue, coarse, rest, declared=False)
         for name, margin in more.items():
             first = _declared(coarse[name])
             found[name] = second_range(_edges(margin), margin.counts, its_sd, first, total)
@@ -106,28 +105,24 @@ def _edges(margin: Margin) -> Array:
 
 
 def _look(
-    dialogue: Dialogue, variables: Mapping[str, Variable], mu: float
+    dialogue: Dialogue, variables: Mapping[str, Variable], mu: float, declared: bool = True
 ) -> tuple[dict[str, Margin], float, float]:
-    """Noisy counts of each variable, the noisy total, and the noise of each count."""
+    """Noisy counts of each variable, the noisy total, and the noise of each count.
+
+    `declared` says whether bounds are the caller's.
+    """
     edges = {
         name: None if isinstance(variable, Categorical) else histogram_edges(variable)
         for name, variable in variables.items()
     }
-    cells: dict[str, Cells] = {}
-    for name, variable in variables.items():
-        its_edges = edges[name]
-        if isinstance(variable, Categorical):
-            cells[name] = LevelCells(name, len(variable.levels))
-        else:
-            assert its_edges is not None
-            cells[name] = NumberCells(name, its_edges)
-    (answer,) = dialogue.ask([margin_question(cells, with_total=True)], [mu])
-    sd = float(answer.scales[-1][0])
+    question = margin_question(edges, variables, declared)
+    (answer,) = dialogue.ask([question], [mu])
+    counts, sd = completeness_answer(question, answer)
     margins = {
-        name: Margin(edges[name], counts, sd)
-        for name, counts in zip(variables, answer.values, strict=False)
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margin_answer(question, answer).items()
     }
-    return margins, float(answer.values[-1][0]), sd
+    return margins, float(counts[0]), sd
 
 
 def uniform(design: Design) -> OneWay:
