@@ -15,10 +15,10 @@ from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.release.transcript import Transcript, statistics_of
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula import Design
+from dpbinagg.formula.scaling import bin_scaling
 from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.public.scaling import bin_scaling
 from dpbinagg.release.products import column_moments
 from dpbinagg.release.questions import (
     COUNTS,
