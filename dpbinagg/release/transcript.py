@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.release.products import column_moments
 from dpbinagg.release.questions import (
     COUNTS,
