@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
+from dpbinagg.formula.scaling import BinScaling, bin_scaling
 from dpbinagg.kernel.cells import (
     BinCells,
     Completeness,
@@ -39,7 +40,6 @@ from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
-from dpbinagg.public.scaling import BinScaling, bin_scaling
 
 Floats = NDArray[np.float64]
 

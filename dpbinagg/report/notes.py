@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
 from dpbinagg.public.domain import Numeric
-from dpbinagg.release.release import Release
-from dpbinagg.release.transcript import counted
+from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import left_out
 from dpbinagg.report.identification import sentences
 from dpbinagg.report.references import reference_notes
@@ -103,7 +102,7 @@ def _rough(value: float) -> str:
     return whole(value) if value >= 10.0 else significant(value, 2)
 
 
-def _never_split(release: Release, estimator: str) -> list[str]:
+def _never_split(release: Released, estimator: str) -> list[str]:
     """Variables that no bin edge cuts, for estimates that rest on the bins."""
     if estimator not in ("naive", "corrected", "paper"):
         return []
@@ -119,7 +118,7 @@ def _never_split(release: Release, estimator: str) -> list[str]:
     ]
 
 
-def _guarantee(release: Release, delta: float, epsilon: float) -> str:
+def _guarantee(release: Released, delta: float, epsilon: float) -> str:
     relation = RELATIONS[release.privacy.neighbours]
     text = (
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against {relation}, "
@@ -128,7 +127,7 @@ def _guarantee(release: Release, delta: float, epsilon: float) -> str:
     return f"{text} {EXACT_BIT}" if release.privacy.missing == "raise" else text
 
 
-def _calibration(release: Release) -> list[str]:
+def _calibration(release: Released) -> list[str]:
     if release.calibration != "paper":
         return []
     if math.isclose(release.privacy.claimed_mu, release.mu):
@@ -140,7 +139,7 @@ def _calibration(release: Release) -> list[str]:
     ]
 
 
-def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
+def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     """Bounds that values were held to, and where they came from.
 
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
@@ -176,7 +175,7 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     return notes
 
 
-def range_source(release: Release, name: str, working: Numeric) -> str:
+def range_source(release: Released, name: str, working: Numeric) -> str:
     """Where the working range of a variable came from, in words."""
     given = release.declared[name] if name in release.declared else Numeric()
     if not isinstance(given, Numeric):
