@@ -111,6 +111,8 @@ def compare(task: tuple[str, str | None, int]) -> list[dict[str, Any]]:
             "mu": cell.mu,
             "term": term,
             "example": kind,
+            "rows": SURVEY,
+            "replicates": replicates,
             "planned_se": frame["se"][term],
             "median_se": errors[term].median(),
             "ratio": frame["se"][term] / errors[term].median(),

@@ -12,8 +12,12 @@ import pandas as pd
 from dpbinagg.analyst.types import Array
 from dpbinagg.errors import DataError, DPBinAggError
 from dpbinagg.formula import Design
+from dpbinagg.inputs import Data
+from dpbinagg.kernel.view import complete
+from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Categorical
-from dpbinagg.public.rows import column_of, rows_of, spread_rows
+from dpbinagg.public.rows import column_of, spread_rows
+from dpbinagg.reading import open_source
 
 RANGE_IN_SDS = 8.0
 """Width of the response's bounds in standard deviations of the error, if none is given."""
@@ -31,16 +35,16 @@ class Assumed:
     beta : (p,) array
     sd : float
         Of the errors.
-    example : DataFrame or None
+    example : dict of arrays or None
         Complete public records; without them covariates are spread evenly over their bounds.
-    errors : (len(example),) array or None
+    errors : (m,) array or None
         Of the example's records, in standard deviations; None for the normal law.
     """
 
     design: Design
     beta: Array
     sd: float
-    example: pd.DataFrame | None = None
+    example: Records | None = None
     errors: Array | None = None
 
     @classmethod
@@ -49,7 +53,7 @@ class Assumed:
         design: Design,
         sd: float | None,
         coefficients: Mapping[str, float] | None,
-        example: pd.DataFrame | None,
+        example: Data | None,
     ) -> Assumed:
         """From the caller's guesses; what is not guessed is the example's, if it has the response.
 
@@ -58,7 +62,7 @@ class Assumed:
         design : Design
         sd : float or None
         coefficients : mapping or None
-        example : DataFrame or None
+        example : table, path or None
         """
         if sd is not None and not float(sd) > 0.0:
             raise DataError("sd must be a number above 0")
@@ -66,26 +70,22 @@ class Assumed:
         beta, own, errors = np.zeros(len(design.column_names)), (high - low) / RANGE_IN_SDS, None
         if design.intercept is not None:
             beta[design.intercept] = (low + high) / 2.0
-        if example is not None:
-            example = _complete(design, example)
-            if set(design.response_variables) <= set(example):
-                beta, own, errors = _fitted(design, example)
-        return cls(design, _told(design, beta, coefficients), float(sd or own), example, errors)
+        records = None if example is None else _complete(design, example)
+        if records is not None and set(design.response_variables) <= set(records):
+            beta, own, errors = _fitted(design, records)
+        return cls(design, _told(design, beta, coefficients), float(sd or own), records, errors)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, Array]:
         """Made-up records, and what HC1 of least squares on them is, (p,)."""
         design, domain = self.design, self.design.domain.subset(self.design.variables)
         if self.example is None:
             rows, drawn = spread_rows(domain, n, rng), np.arange(n)
-            columns = {name: column_of(values, domain[name]) for name, values in rows.items()}
-            frame = pd.DataFrame(columns, index=range(n))
         else:
-            drawn = rng.integers(0, len(self.example), n)
-            frame = self.example[list(domain)].iloc[drawn].reset_index(drop=True)
-            rows = rows_of(frame, domain)
+            drawn = rng.integers(0, _length(self.example), n)
+            rows = {name: self.example[name][drawn] for name in domain}
         x = design.columns(rows)
         known = np.flatnonzero(np.isfinite(x).all(axis=1))
-        x, frame = x[known], frame.iloc[known].reset_index(drop=True)
+        x = x[known]
         errors = rng.normal(size=n) if self.errors is None else self.errors[drawn]
         y = np.clip(x @ self.beta + self.sd * errors[known], *design.response_bounds())
         inverse = design.invert_response(y)
@@ -94,8 +94,8 @@ class Assumed:
                 f"plan cannot invert the response {design.response_name!r}; plan for the raw "
                 "variable"
             )
-        name, values = inverse
-        return frame.assign(**{name: values}), _hc1(x, y)
+        frame = pd.DataFrame({name: column_of(v[known], domain[name]) for name, v in rows.items()})
+        return frame.assign(**{inverse[0]: inverse[1]}), _hc1(x, y)
 
     def words(self, sd: float | None, coefficients: Mapping[str, float] | None) -> str:
         """The assumptions as sentences."""
@@ -131,12 +131,12 @@ class Assumed:
         )
         if self.example is None:
             return f"{text}; which levels are rare is not public, so nothing here can tell."
-        rows, rare = rows_of(self.example, domain.subset(factors)), []
+        rare = []
         for name in factors:
             variable = domain[name]
             assert isinstance(variable, Categorical)
-            counts = np.bincount(rows[name].astype(np.int64), minlength=len(variable.levels))
-            expected = n * counts / len(self.example)
+            counts = np.bincount(self.example[name], minlength=len(variable.levels))
+            expected = n * counts / counts.sum()
             rare += [
                 f"{name} {level} (about {count:.0f})"
                 for level, count in zip(variable.levels, expected, strict=True)
@@ -149,35 +149,46 @@ class Assumed:
         return f"{text}; {hint}. Which are rare in your records is not public."
 
 
-def _complete(design: Design, example: pd.DataFrame) -> pd.DataFrame:
-    """The example's complete records, with the columns that the formula uses."""
-    lacking = [v for v in design.variables if v not in example]
+def _complete(design: Design, example: Data) -> Records:
+    """The example's complete records, held to the bounds, with what the formula uses."""
+    source = open_source(example)
+    lacking = [v for v in design.variables if v not in source.columns]
     if lacking:
         raise DataError(
             f"example has no column {lacking[0]!r}, which the formula uses; it needs "
             f"{', '.join(design.variables)}"
         )
-    names = dict.fromkeys((*design.variables, *design.response_variables))
-    example = example[[name for name in names if name in example]]
-    rows = rows_of(example, design.domain)
-    known = np.isfinite(design.columns(rows)).all(axis=1)
-    if set(design.response_variables) <= set(example):
-        known &= np.isfinite(design.response(rows))
+    names = [*dict.fromkeys((*design.variables, *design.response_variables))]
+    names = [name for name in names if name in source.columns]
+    batches = [*source.batches(design.domain, names)]
+    records = {name: np.concatenate([batch[name] for batch in batches]) for name in names}
+    for name in names:
+        variable = design.domain[name]
+        if not isinstance(variable, Categorical):
+            records[name] = np.clip(records[name], variable.lower, variable.upper)
+    whole = complete(records)
+    with np.errstate(all="ignore"):
+        known = np.isfinite(design.columns(whole)).all(axis=1)
+        if set(design.response_variables) <= set(whole):
+            known &= np.isfinite(design.response(whole))
     if not known.any():
         raise DataError("example has no complete record within the declared levels")
-    return example[known].reset_index(drop=True)
+    return {name: column[known] for name, column in whole.items()}
 
 
-def _fitted(design: Design, example: pd.DataFrame) -> tuple[Array, float, Array]:
+def _length(records: Records) -> int:
+    return len(next(iter(records.values())))
+
+
+def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:
     """Least squares on the example: coefficients, standard deviation and residuals over it."""
-    rows = rows_of(example, design.domain)
-    x, y = design.columns(rows), design.response(rows)
+    x, y = design.columns(example), design.response(example)
     beta = np.linalg.lstsq(x, y, rcond=None)[0]
     residuals = y - x @ beta
     sd = math.sqrt(float(residuals @ residuals) / max(len(y) - len(beta), 1))
     if sd == 0.0:
         raise DataError("example determines its response exactly: nothing tells what errors are")
-    return beta, sd, residuals / sd
+    return np.asarray(beta), sd, np.asarray(residuals / sd)
 
 
 def _told(design: Design, beta: Array, given: Mapping[str, float] | None) -> Array:

@@ -20,6 +20,7 @@ from dpbinagg.analyst.fit import Estimates
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
+from dpbinagg.inputs import Data
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.sums import Engine, Task
@@ -99,14 +100,16 @@ class Plan:
         lost, doubtful = shares.index[shares < MOSTLY], shares[(shares >= MOSTLY) & (shares < 1.0)]
         notes = []
         if len(lost):
+            which = "no term" if len(lost) == len(shares) else ", ".join(lost)
+            verb = "is identified" if len(lost) == len(shares) else "will not be identified"
             notes.append(
-                f"Not identified: {', '.join(lost)}. Their noise is too large for this n and mu: "
-                "more records, a larger mu, or fewer columns help."
+                f"CAUTION: {which} {verb}. The noise is too large for this n and mu: more records, "
+                "a larger mu, or fewer columns help."
             )
         if len(doubtful):
-            times = [f"{term} in {share * self.replicates:.0f}" for term, share in doubtful.items()]
+            times = [f"{term} ({share * self.replicates:.0f})" for term, share in doubtful.items()]
             notes.append(
-                f"Perhaps not identified, of {self.replicates} simulated releases: "
+                f"Identified in some of {self.replicates} simulated releases only: "
                 f"{', '.join(times)}."
             )
         return notes
@@ -122,8 +125,8 @@ def plan(
     delta: float | None = None,
     sd: float | None = None,
     coefficients: Mapping[str, float] | None = None,
-    example: pd.DataFrame | None = None,
-    replicates: int = 8,
+    example: Data | None = None,
+    replicates: int = 16,
     rng: np.random.Generator | int = 0,
     constants: Mapping[str, float] | None = None,
     **options: Any,
@@ -148,11 +151,11 @@ def plan(
     coefficients : mapping, optional
         Guessed coefficients by term; by default those of the example where it
         has the response, else zero.
-    example : DataFrame, optional
-        PUBLIC records (an earlier survey, a synthetic table) that are drawn
-        instead of uniform ones. Where they have the response too, errors are
-        drawn from its residuals: money, counts and shares err differently from
-        the normal law.
+    example : table or path, optional
+        PUBLIC records (an earlier survey, a synthetic table), in any form that
+        `dp_ols` takes; they are drawn instead of uniform ones. Where they have
+        the response too, errors are drawn from its residuals: money, counts
+        and shares err differently from the normal law.
     replicates : int
         Number of simulated releases.
     rng : seed or Generator
