@@ -24,8 +24,9 @@ from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
-from dpbinagg.release.release import Choice, Release
+from dpbinagg.release.transcript import Choice
 from dpbinagg.report.cov_types import resolve
+from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
@@ -155,7 +156,7 @@ def dp_ols(
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
-        release = replace(release, choice=choice)
+        release = replace(release, choice=choice, led=release.steps)
     return release.ols(estimator=estimator, cov_type=own)
 
 

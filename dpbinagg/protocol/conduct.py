@@ -8,7 +8,6 @@ from typing import Any
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
-from dpbinagg.analyst.fit import remember
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.analyst.ols.steps import Steps, begin
 from dpbinagg.engines import Engine, open_engine
@@ -32,7 +31,7 @@ from dpbinagg.release.questions import (
     round_answer,
     round_question,
 )
-from dpbinagg.release.release import Release
+from dpbinagg.report.verbs import Release
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
@@ -157,7 +156,7 @@ def conduct(
         progress.step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
         dialogue.ask(*asked, rows_of(design))
-    release = Release(
+    return Release(
         design,
         declared,
         partition,
@@ -165,10 +164,8 @@ def conduct(
         settings.calibration,
         privacy_of(curator, settings),
         dialogue.transcript,
+        led=led,
     )
-    if led is not None:
-        remember(release, led)
-    return release
 
 
 def estimate(

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.analyst.estimators import FALLBACK
-from dpbinagg.analyst.fit import Estimates
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
@@ -28,8 +27,8 @@ from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import allocate, conduct, open_table
 from dpbinagg.protocol.settings import Settings, check_constants, total_mu
 from dpbinagg.release.questions import MARGINS
-from dpbinagg.release.release import Release
 from dpbinagg.report import tables
+from dpbinagg.report.verbs import Release
 
 LARGEST_SIMULATION = 20_000
 """Records that are made up at most; where there are more, each stands for several."""
@@ -196,7 +195,7 @@ def plan(
     for _ in range(replicates):
         records, own = assumed.draw(round(n / times), generator)
         release = _released(records, times, design, settings, generator)
-        found = Estimates(release)
+        found = release.estimates()
         best = next(found[name] for name in FALLBACK if name in found)
         terms = best.identified_terms
         known.append(np.ones(len(own), dtype=bool) if terms is None else terms)

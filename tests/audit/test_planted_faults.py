@@ -20,7 +20,7 @@ from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.engines import memory
 from dpbinagg.errors import DataError
-from dpbinagg.formula import Design
+from dpbinagg.formula.rows import RowMap
 from dpbinagg.kernel import cells, maps, privtree, view
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import LINEAR_BITS
@@ -264,7 +264,12 @@ def outlier_unclipped(patch: Patch) -> None:
             whole[0] = np.trunc(np.clip(scaled, -1e6, 1e6) * 2.0**LINEAR_BITS)
         return whole
 
-    patch.setattr(Design, "response", lambda self, records: np.array(records["y"]))
+    def unclipped(self: RowMap, records: Any) -> Any:
+        columns, _, codes = evaluate(self, records)
+        return columns, np.array(records["y"]), codes
+
+    evaluate = RowMap.__call__
+    patch.setattr(RowMap, "__call__", unclipped)
     patch.setattr(maps.Deviations, "vectors", faulty)
 
 
