@@ -24,8 +24,8 @@ from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.sums import Engine, Task
 from dpbinagg.protocol.assumed import Assumed
-from dpbinagg.protocol.conduct import allocate, conduct, open_table
-from dpbinagg.protocol.settings import Settings, check_constants, total_mu
+from dpbinagg.protocol.conduct import conduct, open_table
+from dpbinagg.protocol.settings import Settings, allocate, total_mu
 from dpbinagg.release.questions import MARGINS
 from dpbinagg.report import tables
 from dpbinagg.report.verbs import Release
@@ -182,7 +182,7 @@ def plan(
     settings = Settings.from_arguments(
         mu=total, epsilon=None, delta=None, bounds=bounds, **{**USUAL, **options}
     )
-    design = build_design(formula, settings.domain, check_constants(constants))
+    design = build_design(formula, settings.domain, constants)
     if design.unbounded:
         raise DomainError(
             f"plan needs bounds of {', '.join(design.unbounded)}; give a guess of where the "
