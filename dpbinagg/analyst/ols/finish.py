@@ -15,7 +15,7 @@ import numpy as np
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
-from dpbinagg.analyst.ols.rounds import RATIO, STANDS, TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.rounds import ALIGNED, RATIO, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED, away
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
@@ -94,8 +94,9 @@ class Fitted:
         """``sum u u'``: its size from the clipped squares, its shape from the released matrix.
 
         In coordinates in which A is n times the identity the matrix departs from a multiple of it
-        where an eigenvalue stands out of the edge of the noise. What the clip cuts off is added,
-        half of it in that shape and half along the directions of what was cut.
+        where an eigenvalue stands out of the edge of the noise. Its trace is the sum of ``|u|^2``.
+        What the clip cuts off is added, half of it in that shape and half along the directions of
+        what was cut.
         """
         answer, state = self.answer, self.state
         assert answer.meat is not None
@@ -107,9 +108,10 @@ class Fitted:
         values, vectors = np.linalg.eigh(spread - mean * np.eye(state.size))
         values = np.where(np.abs(values) > edge, values / mean, 0.0)
         shape = (vectors * np.maximum(1.0 + values, LEAST_DIRECTION)) @ vectors.T
-        meat = symmetric(back @ shape @ back) * self._clipped_sd**2
+        own, along = symmetric(back @ shape @ back), self._cut_directions
+        own = own / float(np.trace(own))
+        meat = own * self._clipped_sd**2 * state.size * state.nobs
         cut = float(self.tail.weight @ self._beyond[2])
-        own, along = meat / float(np.trace(meat)), self._cut_directions
         size = float(np.trace(along))
         # Where nothing was cut there are no directions of it.
         along = along / size if size > 0.0 else own
@@ -119,13 +121,13 @@ class Fitted:
     def _cut_directions(self) -> Array:
         """Second moment of the sum D of the directions of what was cut, known with noise s.
 
-        Under a prior of N contributions that may all point alike, anywhere, it is
-        ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
+        Under a prior of a share ALIGNED of N contributions that points alike, anywhere, it is
+        ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = (ALIGNED N)^2/k.
         """
         answer, scales, k = self.answer, self.scales, self.state.size
         assert answer.direction is not None
         assert scales.direction is not None
-        prior, noise = self.number_cut**2 / k, float(scales.direction[0]) ** 2
+        prior, noise = (ALIGNED * self.number_cut) ** 2 / k, float(scales.direction[0]) ** 2
         share = prior / (prior + noise)
         second = share * noise * np.eye(k)
         return np.asarray(second + share**2 * np.outer(answer.direction, answer.direction))
@@ -161,7 +163,7 @@ class Fitted:
         What may be there unseen is not added: it is never negative, and would only ever add.
         """
         edges, sd = self.request.edges, float(self.scales.counts[0])
-        end = tails.run_end(self.answer.counts, edges, sd, STANDS)
+        end = tails.run_end(self.answer.counts, edges, sd, tails.STANDS)
         seen = np.where(edges < end, self.answer.counts, 0.0)
         cut = float(seen @ np.maximum(edges**2 * RATIO - self.request.clip**2, 0.0))
         return self._clipped_sd**2 + max(cut, 0.0) / self.state.size / self.state.nobs

@@ -42,8 +42,8 @@ REACH = 60.0
 noise T need not be wider."""
 WIDEST = 0.7
 """Privacy noise over sampling noise that T may cost in a round that approaches."""
-STANDS, FAR_STANDS = 2.5, 2.0
-"""Noise standard deviations at which a cell of a tail counts as seen."""
+FAR_STANDS = 2.0
+"""Noise standard deviations at which a cell of long vectors counts as seen."""
 FIRST_CELL, TAIL_CELL, RATIO, CELLS = 1.0, 1.4, 1.5, 10
 """Cells of |u| in usual lengths, the first, the one where the tail begins, ratio and number."""
 FIRST_ROUND = 1.5**-2
@@ -168,7 +168,7 @@ def _learn_size(
     moved = max(float(step @ state.gram @ step), 0.0) / state.nobs
     inner = max(before - moved, LEAST_LEFT * before)
     sd = float(scales.counts[0])
-    end = tails.run_end(answer.counts, request.edges, sd, STANDS)
+    end = tails.run_end(answer.counts, request.edges, sd, tails.STANDS)
     seen = np.where(request.edges < end, answer.counts, 0.0)
     more = float(seen @ np.maximum(request.edges**2 * RATIO - request.clip**2, 0.0))
     outer = max(more, 0.0) / state.size / state.nobs
