@@ -35,8 +35,6 @@ proportion to T_m^2, must not drown; how large it is on the whole is known other
 SAMPLING = 0.35
 """T of the last round leaves privacy noise of so much sampling noise at least. A wider clip costs
 little until there, and tails that noise hides bias less."""
-ALIGNED = 0.5
-"""Share of what a clip hides that points in one direction, where T is chosen."""
 REACH = 60.0
 """Longest contributions that are reckoned with when T is chosen, in usual lengths: without much
 noise T need not be wider."""
@@ -111,7 +109,7 @@ def _clip(state: State, request: RoundRequest, mu: float) -> float:
 def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
     """T of the last round: least sum of the squares of noise and of what is expected to be hidden.
 
-    ``k (T norm/mu)^2 + (ALIGNED H(T))^2`` from the least T on, H the sum of what T cuts off.
+    ``k (T norm/mu)^2 + H(T)^2`` from the least T on, H the sum of what T cuts off and points alike.
     """
     reach = REACH * math.sqrt(state.size) * state.sd
     least = max(request.clip, min(SAMPLING * _unit(state, request, mu), reach))
@@ -120,7 +118,7 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
     candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
     cost = [
         state.size * (clip * norm(request) / mu) ** 2
-        + (ALIGNED * state.tail.hidden(clip, reach)) ** 2
+        + state.tail.alike(clip, reach)[1] ** 2
         for clip in candidates
     ]
     return float(candidates[int(np.argmin(cost))])

@@ -19,6 +19,9 @@ SHAPES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)
 SCALES = np.geomspace(0.15, 3.0, 10)
 """In units of the first edge."""
 STEPS = 40
+ALIGNED = 0.5
+"""Share of what a clip hides that points in one direction, where it is no lump: all of it, and
+clips would be wide and intervals long where errors are symmetric; none, and a bias would be."""
 STANDS = 2.5
 """Noise standard deviations at which a cell counts as seen: fewer would follow noise, which widens
 clips and intervals; more would miss tails."""
@@ -35,9 +38,11 @@ class Tail:
     first : float
     weight, number, scale, shape : (laws,) arrays
         Of each law; `number` of records is beyond `first`.
-    edges, seen : (c,) arrays
-        Cells, the last one open, and their noisy counts where these stand out, else 0: laws are
-        smooth, and people who are alike make lumps.
+    edges : (c,) array
+        Of cells, the last one open.
+    lumps : (c, laws) array
+        Records by cell beyond what a law expects, where they stand out of it and of the noise: laws
+        are smooth, and people who are alike are not.
     """
 
     first: float
@@ -46,7 +51,7 @@ class Tail:
     scale: Array
     shape: Array
     edges: Array
-    seen: Array
+    lumps: Array
 
     def survival(self, at: Array) -> Array:
         """Share of the records beyond `first` that is beyond each point, (points, laws)."""
@@ -55,29 +60,33 @@ class Tail:
         pareto = (1.0 + heavy * x) ** (-1.0 / heavy)
         return np.asarray(np.where(self.shape > 0.0, pareto, np.exp(-x)))
 
-    def beyond(self, clip: float, reach: float) -> tuple[Array, Array, Array]:
+    def beyond(
+        self, clip: float, reach: float, smooth: float = 1.0
+    ) -> tuple[Array, Array, Array]:
         """For every law: number beyond `clip`, sums of ``|u| - clip`` and ``|u|^2 - clip^2``.
 
-        Lengths end at `reach`. No law leaves less than what is seen.
+        Lengths end at `reach`; what is no lump counts `smooth`.
         """
         at = np.geomspace(max(clip, self.first), max(reach, 1.01 * clip, 1.01 * self.first), STEPS)
         left = self.survival(at)
         middle = (left[1:] + left[:-1]) / 2.0 * np.diff(at)[:, None]
-        excess = self.number * middle.sum(axis=0)
-        square = self.number * (middle * (at[1:] + at[:-1])[:, None]).sum(axis=0)
+        number = smooth * self.number
+        excess = number * middle.sum(axis=0)
+        square = number * (middle * (at[1:] + at[:-1])[:, None]).sum(axis=0)
         ends = np.append(self.edges[1:], self.edges[-1] ** 2 / self.edges[-2])
-        low, high = np.maximum(self.edges, clip), np.minimum(ends, max(reach, clip))
-        share = np.maximum(np.log(high / low), 0.0) / np.log(ends / self.edges)
-        counts, length = self.seen * share, np.sqrt(low * np.maximum(high, low))
+        low, high = np.maximum(self.edges, clip), np.maximum(ends, clip)
+        lumps = (np.log(high / low) / np.log(ends / self.edges))[:, None] * self.lumps
+        length = np.sqrt(low * high)
         return (
-            np.maximum(self.number * left[0], counts.sum()),
-            np.maximum(excess, counts @ (length - clip)),
-            np.maximum(square, counts @ (length**2 - clip**2)),
+            number * left[0] + lumps.sum(axis=0),
+            excess + (length - clip) @ lumps,
+            square + (length**2 - clip**2) @ lumps,
         )
 
-    def hidden(self, clip: float, reach: float) -> float:
-        """Expected sum of ``|u| - clip``."""
-        return float(self.weight @ self.beyond(clip, reach)[1])
+    def alike(self, clip: float, reach: float) -> tuple[float, float]:
+        """Of how many beyond `clip` directions may be alike, and their sum of ``|u| - clip``."""
+        number, excess, _ = self.beyond(clip, reach, ALIGNED)
+        return float(self.weight @ number), float(self.weight @ excess)
 
 
 def fit(counts: Array, edges: Array, sd: float) -> Tail:
@@ -86,8 +95,8 @@ def fit(counts: Array, edges: Array, sd: float) -> Tail:
     The variance of a count is that of its noise and that of sampling, as the law itself says.
     """
     shape, scale = (a.ravel() for a in np.meshgrid(SHAPES, SCALES * edges[0], indexing="ij"))
-    seen = np.where(edges < run_end(counts, edges, sd, STANDS), np.maximum(counts, 0.0), 0.0)
-    empty = Tail(float(edges[0]), shape, np.ones_like(shape), scale, shape, edges, seen)
+    lumps = np.zeros((len(edges), shape.size))
+    empty = Tail(float(edges[0]), shape, np.ones_like(shape), scale, shape, edges, lumps)
     left = empty.survival(edges).T
     cells = left - np.append(left[:, 1:], np.zeros((len(left), 1)), axis=1)
     number = np.full(len(shape), max(float(counts.sum()), 2.0 * sd))
@@ -99,7 +108,10 @@ def fit(counts: Array, edges: Array, sd: float) -> Tail:
     misfit = (counts - number[:, None] * cells) ** 2 / variance + np.log(variance)
     score = -0.5 * np.sum(misfit, axis=1)
     weight = np.exp(score - score.max())
-    return replace(empty, weight=weight / weight.sum(), number=number)
+    rest = counts - number[:, None] * cells
+    seen = (edges < run_end(counts, edges, sd, STANDS)) & (rest > STANDS * np.sqrt(variance))
+    lumps = np.where(seen, rest, 0.0).T
+    return replace(empty, weight=weight / weight.sum(), number=number, lumps=lumps)
 
 
 def both(one: Tail, other: Tail) -> Tail:
