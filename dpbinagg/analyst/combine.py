@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,9 @@ def combined(from_bins: Estimate, from_moments: Estimate) -> Estimate:
 
     Where b2 leans on its start, b1 decides; ``(I - C) D (I - C)'`` is left of that. Estimates that
     are further apart than they say widen V by q, Birge's ratio. ``V1 - S`` is projected on the
-    positive semidefinite matrices first, and a bin estimate that nothing identifies is left out.
+    positive semidefinite matrices first. V1 has few degrees of freedom, d: it is taken larger by
+    its standard error, ``sqrt(2/d)``, for what looks precise by chance would be trusted most. A bin
+    estimate that nothing identifies is left out.
     """
     noise = from_moments.noise_cov
     if noise is None:
@@ -31,7 +34,8 @@ def combined(from_bins: Estimate, from_moments: Estimate) -> Estimate:
         return replace(from_moments, name="combined")
     sampling, start = from_moments.cov - noise, from_moments.dependence
     start = np.zeros_like(noise) if start is None else start
-    excess = _excess(from_bins.cov, sampling)
+    wide = 1.0 + math.sqrt(2.0 / max(from_bins.df_resid, 1.0))
+    excess = _excess(wide * from_bins.cov, sampling)
     inverse, _ = inverse_psd(symmetric(excess + noise + start), 1e-14)
     gain, apart = (noise + start) @ inverse, from_bins.params - from_moments.params
     left = np.eye(apart.size) - gain

@@ -117,8 +117,7 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
         return least
     candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
     cost = [
-        state.size * (clip * norm(request) / mu) ** 2
-        + state.tail.alike(clip, reach)[1] ** 2
+        state.size * (clip * norm(request) / mu) ** 2 + state.tail.alike(clip, reach)[1] ** 2
         for clip in candidates
     ]
     return float(candidates[int(np.argmin(cost))])

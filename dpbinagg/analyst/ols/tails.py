@@ -60,9 +60,7 @@ class Tail:
         pareto = (1.0 + heavy * x) ** (-1.0 / heavy)
         return np.asarray(np.where(self.shape > 0.0, pareto, np.exp(-x)))
 
-    def beyond(
-        self, clip: float, reach: float, smooth: float = 1.0
-    ) -> tuple[Array, Array, Array]:
+    def beyond(self, clip: float, reach: float, smooth: float = 1.0) -> tuple[Array, Array, Array]:
         """For every law: number beyond `clip`, sums of ``|u| - clip`` and ``|u|^2 - clip^2``.
 
         Lengths end at `reach`; what is no lump counts `smooth`.
