@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula import Design
-from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
-from dpbinagg.kernel.maps import OneHot
+from dpbinagg.accounting import Allocation
+from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.public.scaling import bin_scaling
 from dpbinagg.release.products import column_moments
 from dpbinagg.release.questions import (
     COUNTS,
@@ -29,6 +31,8 @@ from dpbinagg.release.questions import (
     SCORES,
     SUMS,
     columns_in_bins,
+    completeness_answer,
+    margin_answer,
     moment_request,
     noisy_columns,
     round_answer,
@@ -112,6 +116,127 @@ class Transcript(Sequence[Entry]):
         return Transcript([entry for entry in self if entry.question.name not in names])
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The estimate that stands for a release; None is the release's own, or the best.
+
+    Attributes
+    ----------
+    formula : str, optional
+        The released model or a smaller one.
+    estimator, cov_type : str, optional
+        As in `dp_ols`.
+    """
+
+    formula: str | None = None
+    estimator: str | None = None
+    cov_type: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All that a release holds: public facts, and the transcript.
+
+    What computes from a release needs no more than this; `Release`, which callers see, adds verbs.
+
+    Attributes
+    ----------
+    design : Design
+        The formula over the working domain.
+    declared : Domain
+        The bounds and levels as the caller declared them.
+    partition : Partition
+    allocation : Allocation
+        The mu of each component, per record added or removed.
+    calibration : str
+        "joint" or "paper".
+    privacy : Privacy
+    transcript : Transcript
+        Every question that was asked, its noisy answer, and its mu.
+    choice : Choice
+        What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
+        asked for, or that was saved.
+    """
+
+    design: Design
+    declared: Domain
+    partition: Partition
+    allocation: Allocation
+    calibration: str
+    privacy: Privacy
+    transcript: Transcript = field(repr=False)
+    choice: Choice = Choice()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed from the fields is computed again.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _views(self) -> tuple[Statistics, Statistics]:
+        return statistics_of(
+            self.transcript, self.outer, self.design, self.partition, self.calibration
+        )
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """What was released, by component; one without a share of the budget is absent.
+
+        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
+        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
+        ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
+        `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from
+        what was released before, not from records.
+        """
+        return self._views[0]
+
+    @property
+    def noise_scales(self) -> Mapping[str, Any]:
+        """Standard deviations of the noise of `statistics`, same keys and shapes."""
+        return self._views[1]
+
+    @property
+    def formula(self) -> str:
+        """The formula of the release."""
+        return self.design.formula
+
+    @property
+    def domain(self) -> Domain:
+        """The working domain: declared bounds, or ranges found privately."""
+        return self.design.domain
+
+    @property
+    def mu(self) -> float:
+        """True privacy of the release."""
+        return self.privacy.mu
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return self.partition.n_bins
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the design columns."""
+        return self.design.column_names
+
+    @cached_property
+    def outer(self) -> Design:
+        """The formula on the bounds that contributions to moments and rounds were held to."""
+        design = build_design(self.formula, self.declared, dict(self.design.constants))
+        return design.bounded_by(self.domain)
+
+    @property
+    def bin_scaling(self) -> BinScaling:
+        """Public centres and half-widths of the columns in every bin."""
+        return bin_scaling(self.design, self.partition, self.calibration)
+
+    @property
+    def column_scaling(self) -> ColumnScaling:
+        """Public centre and scale of every column over the working domain."""
+        return column_scaling(self.design)
+
+
 def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
     """Request, answer and noise of every round of residual scores."""
     for entry in transcript.of(SCORES):
@@ -120,30 +245,64 @@ def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, 
 
 
 def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
-    """One-way counts of every variable, the last look at it: edges, counts, noise of a count."""
+    """One-way counts of every variable, the last look at it; see `margin_answer`."""
     found: dict[str, dict[str, Any]] = {}
     for entry in transcript.of(MARGINS):
-        values, scales = _parts(entry)
-        for (_, map_), counts, sd in zip(entry.question.groups, values, scales, strict=True):
-            cells = map_.cells if isinstance(map_, OneHot) else None
-            if isinstance(cells, NumberCells | LevelCells):
-                edges = cells.edges if isinstance(cells, NumberCells) else None
-                found[cells.name] = {"edges": edges, "counts": counts, "sd": float(sd[0])}
+        for name, one in margin_answer(entry.question, entry.answer).items():
+            # A second look is within a range that was found.
+            if name in found:
+                one["outside"] = found[name]["outside"]
+            found[name] = one
     return found
 
 
-def number(transcript: Transcript) -> tuple[float, float]:
-    """Number of records by the one-way counts, and its noise; an infinite one if nothing is known.
+def numbers(transcript: Transcript) -> tuple[Floats, float]:
+    """Numbers of complete and of incomplete records by the one-way counts, and their noise.
 
-    Several counts are weighed by the inverse squares of their noise.
+    Several counts are weighed by the inverse squares of their noise; an infinite one if nothing is
+    known.
     """
-    weight = total = 0.0
+    weight, total = 0.0, np.zeros(2)
     for entry in transcript.of(MARGINS):
-        for (_, map_), count, sd in zip(entry.question.groups, *_parts(entry), strict=True):
-            if isinstance(map_, OneHot) and isinstance(map_.cells, Everyone):
-                weight += float(sd[0]) ** -2
-                total += float(count[0]) * float(sd[0]) ** -2
-    return (total / weight, weight**-0.5) if weight else (0.0, math.inf)
+        counts, sd = completeness_answer(entry.question, entry.answer)
+        weight += sd**-2
+        total += counts * sd**-2
+    return (total / weight, weight**-0.5) if weight else (total, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one-way counts say of the records that a model can and cannot use.
+
+    Attributes
+    ----------
+    margins : dict of dict
+        By variable; see `margin_answer`.
+    complete, incomplete : float
+        Noisy numbers of records with a value in every variable, and of the others.
+    sd : float
+        Of the noise of either.
+    """
+
+    margins: dict[str, dict[str, Any]]
+    complete: float
+    incomplete: float
+    sd: float
+
+
+def counted(transcript: Transcript) -> Counted | None:
+    """What the one-way counts of a transcript say; None if they were not asked for."""
+    known = margins(transcript)
+    if not known:
+        return None
+    counts, sd = numbers(transcript)
+    return Counted(known, float(counts[0]), float(counts[1]), sd)
+
+
+def number(transcript: Transcript) -> tuple[float, float]:
+    """Number of complete records by the one-way counts, and its noise."""
+    counts, sd = numbers(transcript)
+    return float(counts[0]), sd
 
 
 def statistics_of(
@@ -155,11 +314,11 @@ def statistics_of(
 ) -> tuple[Statistics, Statistics]:
     """The statistics of a release by name, and the standard deviations of their noise."""
     found: tuple[Statistics, Statistics] = ({}, {})
-    if known := margins(transcript):
-        found[0]["margins"] = known
-        found[1]["margins"] = {name: margin["sd"] for name, margin in known.items()}
-        for table, value in zip(found, number(transcript), strict=True):
-            table["total"] = value
+    if (known := counted(transcript)) is not None:
+        found[0]["margins"] = known.margins
+        found[1]["margins"] = {name: margin["sd"] for name, margin in known.margins.items()}
+        found[0].update(total=known.complete, incomplete=known.incomplete)
+        found[1].update(total=known.sd, incomplete=known.sd)
     if (entry := transcript.first(MOMENTS)) is not None:
         for table, parts in zip(found, _parts(entry), strict=True):
             table["products"] = parts[0]
