@@ -179,6 +179,7 @@ def plan(
         raise DataError(f"n must be a whole number of at least 2, got {n!r}")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise DataError(f"replicates must be a whole number of at least 1, got {replicates!r}")
+    refuse_unknown("plan", options, ["formula", *USUAL])
     settings = Settings.from_arguments(
         mu=total, epsilon=None, delta=None, bounds=bounds, **{**USUAL, **options}
     )
