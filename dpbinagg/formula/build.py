@@ -138,7 +138,6 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
     factors = {code: reader.factor(code) for code in dict.fromkeys(codes)}
     response = _response(reader.factor(response_code))
     variables = tuple(dict.fromkeys(name for code in codes for name in factors[code].variables))
-    _check_sides(response, variables, factors)
     used = extended.updated(
         {name: Numeric() for name in (*variables, *response.variables) if name not in extended}
     ).subset(tuple(dict.fromkeys((*variables, *response.variables))))
@@ -173,10 +172,10 @@ def _response(factor: Factor) -> NumericFactor:
     return factor
 
 
-def _check_sides(
-    response: NumericFactor, variables: tuple[str, ...], factors: Mapping[str, Factor]
-) -> None:
-    if response.name in factors or set(response.variables) <= set(variables):
+def check_sides(structure: Structure) -> None:
+    """Refuse a response that the right side determines."""
+    response, names = structure.response, {factor.name for factor in structure.right_factors}
+    if response.name in names or set(response.variables) <= set(structure.variables):
         raise FormulaError(
             f"response {response.name!r} is made of variables that are also on the right side; "
             "remove them there"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.arrays import Arrays
-from dpbinagg.formula.build import Structure, cached_structure
+from dpbinagg.formula.build import Structure, cached_structure, check_sides
 from dpbinagg.formula.centres import short_centres
 from dpbinagg.formula.expression import Expression
 from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLevels
@@ -62,7 +62,7 @@ class Design:
         raise AttributeError(f"a Design cannot be changed; {name!r} was to be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return build_design, (self.formula, self.domain, dict(self.constants))
+        return build_design, (self.formula, self.domain, dict(self.constants), False)
 
     def __repr__(self) -> str:
         return f"Design({self.formula!r}, {self.domain!r})"
@@ -355,7 +355,10 @@ class Design:
 
 
 def build_design(
-    formula: str, domain: Domain, constants: Mapping[str, float] | None = None
+    formula: str,
+    domain: Domain,
+    constants: Mapping[str, float] | None = None,
+    apart: bool = True,
 ) -> Design:
     """Understand a formula from public facts alone.
 
@@ -374,6 +377,9 @@ def build_design(
         unknown bounds.
     constants : mapping, optional
         Numbers that the formula may call by name.
+    apart : bool
+        Whether a response made of variables of the right side is refused, as in any model;
+        the union of several models may have one.
 
     Returns
     -------
@@ -382,4 +388,6 @@ def build_design(
     if not isinstance(domain, Domain):
         domain = Domain(domain)
     structure = cached_structure(formula, domain, constants or {})
+    if apart:
+        check_sides(structure)
     return Design(structure, structure.domain)

@@ -31,6 +31,10 @@ class RowLayout:
         Contrast matrix of each factor and the design columns it makes.
     intercept : int or None
     centre_y, scale_y : float
+        Of the response of the rows.
+    offset : (m,) array
+        What is added to coefficients on f for a model with another response than the rows':
+        ``centre_y + scale_y y* - offset' f`` is that response.
     """
 
     design_map: Array
@@ -39,6 +43,14 @@ class RowLayout:
     intercept: int | None
     centre_y: float
     scale_y: float
+    offset: Array
+
+    @property
+    def response(self) -> Array:
+        """The response of the rows as a combination of f, (m,)."""
+        found = np.zeros(len(self.design_map))
+        found[0], found[-1] = self.centre_y, self.scale_y
+        return found
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -77,4 +89,5 @@ def row_layout(design: Design) -> RowLayout:
         design.intercept,
         scaling.centre_y,
         scaling.scale_y,
+        np.zeros(size),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpbinagg.accounting import gdp
@@ -10,7 +12,7 @@ from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.fit import remember
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
-from dpbinagg.analyst.ols.steps import Steps, begin
+from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
@@ -28,9 +30,11 @@ from dpbinagg.reading import open_source
 from dpbinagg.release.questions import (
     bin_questions,
     count_question,
+    missing_question,
     moment_question,
     round_answer,
     round_question,
+    scores_of,
 )
 from dpbinagg.release.release import Release
 
@@ -40,6 +44,9 @@ GRID_BINS = 4
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
+MISSING_SHARE = 0.1
+"""Share of the mu^2 of one-way counts for how many records lack each variable: shares of missing
+values are looked at, and nothing rests on them."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
@@ -132,12 +139,29 @@ def open_table(data: Any, design: Design, missing: str) -> Engine:
 
 
 def conduct(
-    curator: Curator, design: Design, allocation: Allocation, settings: Settings
+    curator: Curator,
+    design: Design,
+    allocation: Allocation,
+    settings: Settings,
+    models: Mapping[str, Design] | None = None,
 ) -> Release:
-    """Ask the curator for each component in turn and put the release together."""
+    """Ask the curator for each component in turn and put the release together.
+
+    Parameters
+    ----------
+    curator : Curator
+    design : Design
+        All columns that second moments and bins are of.
+    allocation : Allocation
+    settings : Settings
+    models : mapping of Design, optional
+        The models of a study, of columns of `design`; `design` itself is the only one by default.
+    """
     declared, dialogue = design.domain, Dialogue(curator)
     progress.start(n_steps(allocation))
     progress.step("one-way counts")
+    if models is not None:
+        allocation = ask_missing(dialogue, design, allocation)
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
     counts = uniform(design)
@@ -149,10 +173,10 @@ def conduct(
     check_scale(outer)
     progress.step("partition")
     partition = make_partition(dialogue, design, allocation, settings, counts.total)
-    led = None
+    led: dict[str | None, Steps] = {}
     if allocation.moments:
         progress.step("second moments")
-        led = estimate(dialogue, outer, design.domain, counts, allocation)
+        led |= estimate(dialogue, outer, design.domain, counts, allocation, models)
     if allocation.count:
         progress.step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
@@ -166,29 +190,56 @@ def conduct(
         privacy_of(curator, settings),
         dialogue.transcript,
     )
-    if led is not None:
-        remember(release, led)
+    if None in led:
+        remember(release, led[None])
     return release
 
 
+def ask_missing(dialogue: Dialogue, design: Design, allocation: Allocation) -> Allocation:
+    """Ask how many records lack each variable; what is left of the allocation."""
+    if not allocation.ranges:
+        return allocation
+    names = dict.fromkeys((*design.variables, *design.response_variables))
+    question = missing_question({name: design.domain[name] for name in names})
+    dialogue.ask([question], [math.sqrt(MISSING_SHARE) * allocation.ranges])
+    rest = math.sqrt(1.0 - MISSING_SHARE) * (1.0 - 2.0**-50)
+    return replace(allocation, ranges=rest * allocation.ranges)
+
+
 def estimate(
-    dialogue: Dialogue, outer: Design, working: Domain, counts: OneWay, allocation: Allocation
-) -> Steps:
+    dialogue: Dialogue,
+    outer: Design,
+    working: Domain,
+    counts: OneWay,
+    allocation: Allocation,
+    models: Mapping[str, Design] | None,
+) -> dict[str | None, Steps]:
     """Second moments and rounds of scores: the analyst asks, the curator answers.
 
-    Requests are functions of what was released before, hence public.
+    Requests are functions of what was released before, hence public. The models of a study share
+    the moments; each round asks for the scores of all of them in one pass, each with
+    ``mu/sqrt(m)``.
     """
     rows = coded_rows(outer)
-    plan = begin(outer, working, counts.margins)
-    question = moment_question(plan.moments.request, rows)
+    whole = begin(outer, working, counts.margins)
+    question = moment_question(whole.moments.request, rows)
     (answer,) = dialogue.ask([question], [allocation.moments], rows)
-    steps = Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
+    plans: dict[str | None, Plan] = {None: whole}
+    if models is not None:
+        plans = {name: plan_of(whole, outer, model) for name, model in models.items()}
+    found = {
+        name: Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
+        for name, plan in plans.items()
+    }
     for mu in round_mus(allocation.scores) if allocation.scores else ():
         progress.step("residual scores")
-        state, request = plan_round(steps.state, mu)
-        (answer,) = dialogue.ask([round_question(request, rows)], [mu], rows)
-        steps = steps.taken(state, request, *round_answer(request, answer))
-    return steps
+        each = mu if len(found) == 1 else mu / math.sqrt(len(found)) * (1.0 - 2.0**-50)
+        planned = {name: plan_round(steps.state, each) for name, steps in found.items()}
+        asked = [round_question(one, rows, scores_of(name)) for name, (_, one) in planned.items()]
+        answers = dialogue.ask(asked, [each] * len(asked), rows)
+        for (name, (state, request)), answer in zip(planned.items(), answers, strict=True):
+            found[name] = found[name].taken(state, request, *round_answer(request, answer))
+    return found
 
 
 def n_steps(allocation: Allocation) -> int:

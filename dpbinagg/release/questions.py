@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
-from dpbinagg.kernel.cells import BinCells, Cells, Everyone, NormCells
+from dpbinagg.kernel.cells import (
+    BinCells,
+    Cells,
+    Everyone,
+    LevelCells,
+    NormCells,
+    NumberCells,
+)
 from dpbinagg.kernel.maps import (
     Deviations,
     Direction,
@@ -27,6 +34,7 @@ from dpbinagg.kernel.maps import (
 from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
+from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
 from dpbinagg.public.scaling import BinScaling, bin_scaling
@@ -36,8 +44,13 @@ Floats = NDArray[np.float64]
 
 MARGINS, RECORDS, MOMENTS = "one-way counts", "number of records", "second moments"
 COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of the response"
-SCORES = "residual scores"
+SCORES, MISSING = "residual scores", "missing values"
 """Names of questions, as lists of mechanisms show them."""
+
+
+def scores_of(model: str | None) -> str:
+    """Name of the rounds of a model of a study; of the only one without a name."""
+    return SCORES if model is None else f"{SCORES} of {model}"
 
 
 def count_question() -> Question:
@@ -51,6 +64,20 @@ def margin_question(cells: Mapping[str, Cells], with_total: bool) -> Question:
     total = [OneHot(Everyone())] if with_total else []
     groups = weigh([(1.0, map_) for map_ in (*maps, *total)])
     return Question(MARGINS, groups, records="complete")
+
+
+def missing_question(variables: Mapping[str, Variable]) -> Question:
+    """How many records lack each variable, and how many there are, incomplete ones included.
+
+    A record is in one of two cells of every variable: known, or missing.
+    """
+    cells: list[Cells] = [Everyone()]
+    for name, variable in variables.items():
+        if isinstance(variable, Categorical):
+            cells.append(LevelCells(name, len(variable.levels), missing=True))
+        else:
+            cells.append(NumberCells(name, np.array([0.0, 1.0]), missing=True))
+    return Question(MISSING, weigh([(1.0, OneHot(one)) for one in cells]), records="all")
 
 
 def moment_question(request: MomentRequest, rows: Rows) -> Question:
@@ -104,7 +131,7 @@ def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projecti
     return Projection(whitening, coefficients, rows.centre_y, rows.scale_y)
 
 
-def round_question(request: RoundRequest, rows: Rows) -> Question:
+def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Question:
     """One round of scores."""
     maps: dict[str, Map] = {
         "score": UnitInside("wr", request.clip),
@@ -119,7 +146,7 @@ def round_question(request: RoundRequest, rows: Rows) -> Question:
         maps["far"] = OneHot(NormCells("w", request.far_edges))
     groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
     projection = _projection(request.whitening, request.coefficients, rows)
-    return Question(SCORES, groups, projection)
+    return Question(name, groups, projection)
 
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:

@@ -112,9 +112,11 @@ class Transcript(Sequence[Entry]):
         return Transcript([entry for entry in self if entry.question.name not in names])
 
 
-def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
-    """Request, answer and noise of every round of residual scores."""
-    for entry in transcript.of(SCORES):
+def rounds(
+    transcript: Transcript, name: str = SCORES
+) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
+    """Request, answer and noise of every round of residual scores of that name."""
+    for entry in transcript.of(name):
         request = round_request(entry.question)
         yield (request, *round_answer(request, entry.answer))
 
