@@ -14,7 +14,7 @@ from dpbinagg.kernel.sums import Engine
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import Settings
 from dpbinagg.reading import open_source
-from dpbinagg.release.release import Release
+from dpbinagg.report.verbs import Release
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,8 @@ def union_design(
     domain : Domain
     constants : dict, optional
     """
-    responses, terms = [], {"1": frozenset()}
+    responses: list[str] = []
+    terms: dict[str, frozenset[str]] = {"1": frozenset()}
     for formula in formulas:
         response, right = describe(formula)
         responses.append(response)
@@ -115,7 +117,7 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     FormulaError
         Naming the first column, or the response, that is no such combination.
     """
-    known = (*full.variables, *full.response_variables)
+    known = tuple(dict.fromkeys((*full.response_variables, *full.variables)))
     foreign = [n for n in (*model.response_variables, *model.variables) if n not in known]
     if foreign:
         raise FormulaError(
@@ -130,9 +132,12 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     mapping[:, mapping.sum(axis=0) > 1.0] = 0.0
     n = max(MIN_POINTS, POINTS_PER_COLUMN * len(names))
     rng = np.random.default_rng(20)
-    points = dict(public_points(full, n, rng))
-    size = len(next(iter(points.values())))
-    points = {**spread_rows(full.domain.subset(full.response_variables), size, rng), **points}
+    spread = public_points(full, n, rng)
+    size = len(next(iter(spread.values())))
+    points: dict[str, NDArray[Any]] = {
+        **spread_rows(full.domain.subset(full.response_variables), size, rng),
+        **spread,
+    }
     with np.errstate(all="ignore"):
         released = np.column_stack([full.columns(points), full.response(points)])
         wanted = np.column_stack([model.columns(points), model.response(points)])

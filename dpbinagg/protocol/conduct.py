@@ -10,7 +10,6 @@ from typing import Any
 from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, per_record_mu
 from dpbinagg.accounting.privacy import Mechanism, Privacy
-from dpbinagg.analyst.fit import remember
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
@@ -36,7 +35,7 @@ from dpbinagg.release.questions import (
     round_question,
     scores_of,
 )
-from dpbinagg.release.release import Release
+from dpbinagg.report.verbs import Release
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
@@ -181,7 +180,7 @@ def conduct(
         progress.step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
         dialogue.ask(*asked, rows_of(design))
-    release = Release(
+    return Release(
         design,
         declared,
         partition,
@@ -189,10 +188,9 @@ def conduct(
         settings.calibration,
         privacy_of(curator, settings),
         dialogue.transcript,
+        models={} if models is None else {name: model.formula for name, model in models.items()},
+        led=led.get(None),
     )
-    if None in led:
-        remember(release, led[None])
-    return release
 
 
 def ask_missing(dialogue: Dialogue, design: Design, allocation: Allocation) -> Allocation:

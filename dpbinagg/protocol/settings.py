@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -69,6 +69,30 @@ def check_order(formula: object, data: object) -> None:
             "formula must be a text and data a table, but they were passed the other way round; "
             "write dp_ols(formula, data, mu=1)"
         )
+
+
+def named_formulas(formulas: object) -> dict[str, str]:
+    """The models of a study by name."""
+    if isinstance(formulas, str):
+        formulas = [formulas]
+    if isinstance(formulas, Mapping):
+        named = dict(formulas)
+    elif isinstance(formulas, Sequence):
+        named = {f"({k})": formula for k, formula in enumerate(formulas, start=1)}
+    else:
+        named = {}
+    if not named:
+        raise FormulaError(
+            'formulas must be models by name, {"wage": "wage ~ educ"}, or a list of them, got '
+            f"{type(formulas).__name__ if not formulas else 'none'}"
+        )
+    for name, formula in named.items():
+        if not isinstance(name, str) or not name.strip() or not isinstance(formula, str):
+            raise FormulaError(
+                f"formulas must have texts as names and models, got {type(name).__name__} and "
+                f"{type(formula).__name__}"
+            )
+    return named
 
 
 def total_mu(mu: object, epsilon: object, delta: object) -> float:

@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula import Design
+from dpbinagg.accounting import Allocation
+from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.layout import row_layout
+from dpbinagg.formula.union import combinations
 from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.public.scaling import bin_scaling
-from dpbinagg.release.products import column_moments
+from dpbinagg.public.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+from dpbinagg.release.products import column_map, column_moments
 from dpbinagg.release.questions import (
     COUNTS,
     MARGINS,
+    MISSING,
     MOMENTS,
     RESPONSES,
     SCORES,
@@ -33,6 +40,7 @@ from dpbinagg.release.questions import (
     noisy_columns,
     round_answer,
     round_request,
+    scores_of,
 )
 
 Floats = NDArray[np.float64]
@@ -112,6 +120,132 @@ class Transcript(Sequence[Entry]):
         return Transcript([entry for entry in self if entry.question.name not in names])
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The estimate that stands for a release; None is the release's own, or the best.
+
+    Attributes
+    ----------
+    formula : str, optional
+        The released model or a smaller one.
+    estimator, cov_type : str, optional
+        As in `dp_ols`.
+    """
+
+    formula: str | None = None
+    estimator: str | None = None
+    cov_type: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All that a release holds: public facts, and the transcript.
+
+    What computes from a release needs no more than this; `Release`, which callers see, adds verbs.
+
+    Attributes
+    ----------
+    design : Design
+        The formula over the working domain.
+    declared : Domain
+        The bounds and levels as the caller declared them.
+    partition : Partition
+    allocation : Allocation
+        The mu of each component, per record added or removed.
+    calibration : str
+        "joint" or "paper".
+    privacy : Privacy
+    transcript : Transcript
+        Every question that was asked, its noisy answer, and its mu.
+    choice : Choice
+        What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
+        asked for, or that was saved.
+    models : mapping of str
+        Formulas of a study by name; `design` then holds all their columns. Empty where `design`
+        is the model.
+    """
+
+    design: Design
+    declared: Domain
+    partition: Partition
+    allocation: Allocation
+    calibration: str
+    privacy: Privacy
+    transcript: Transcript = field(repr=False)
+    choice: Choice = Choice()
+    models: Mapping[str, str] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed from the fields is computed again.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _views(self) -> tuple[Statistics, Statistics]:
+        return statistics_of(
+            self.transcript, self.outer, self.design, self.partition, self.calibration
+        )
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """What was released, by component; one without a share of the budget is absent.
+
+        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
+        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
+        ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
+        `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from
+        what was released before, not from records.
+        """
+        return self._views[0]
+
+    @property
+    def noise_scales(self) -> Mapping[str, Any]:
+        """Standard deviations of the noise of `statistics`, same keys and shapes."""
+        return self._views[1]
+
+    @property
+    def formula(self) -> str:
+        """The formula of the release."""
+        return self.design.formula
+
+    @property
+    def domain(self) -> Domain:
+        """The working domain: declared bounds, or ranges found privately."""
+        return self.design.domain
+
+    @property
+    def mu(self) -> float:
+        """True privacy of the release."""
+        return self.privacy.mu
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return self.partition.n_bins
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the design columns."""
+        return self.design.column_names
+
+    @cached_property
+    def outer(self) -> Design:
+        """The formula on the bounds that contributions to moments and rounds were held to."""
+        constants = dict(self.design.constants)
+        design = build_design(self.formula, self.declared, constants, apart=False)
+        return design.bounded_by(self.domain)
+
+    @property
+    def bin_scaling(self) -> BinScaling:
+        """Public centres and half-widths of the columns in every bin."""
+        return bin_scaling(self.design, self.partition, self.calibration)
+
+    @property
+    def column_scaling(self) -> ColumnScaling:
+        """Public centre and scale of every column over the working domain."""
+        return column_scaling(self.design)
+
+
 def rounds(
     transcript: Transcript, name: str = SCORES
 ) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
@@ -166,17 +300,12 @@ def statistics_of(
         for table, parts in zip(found, _parts(entry), strict=True):
             table["products"] = parts[0]
         products, sd = (table["products"] for table in found)
-        asked_of = moment_request(entry.question)
-        both = column_moments(outer, design, asked_of, products, sd)
+        request = moment_request(entry.question)
+        of_g = column_map(row_layout(outer), request)
+        both = column_moments(*of_g, design, request.levels, (products, sd))
         for table, matrix in zip(found, both, strict=True):
             table["moments"] = matrix
-    asked = list(rounds(transcript))
-    if asked:
-        found[0]["requests"] = [asdict(request) for request, *_ in asked]
-        found[0]["scores"] = [present(answer) for _, answer, _ in asked]
-        # A request is computed from what was released before: it has no noise of its own.
-        found[1]["requests"] = []
-        found[1]["scores"] = [present(noise) for _, _, noise in asked]
+    _put_rounds(found, transcript, SCORES)
     counts, responses = transcript.first(COUNTS), transcript.first(RESPONSES)
     if counts is not None and responses is not None:
         scaling, sums = bin_scaling(design, partition, calibration), transcript.first(SUMS)
@@ -187,6 +316,64 @@ def statistics_of(
                 table["dev_x"] = columns_in_bins(scaling, _parts(sums)[place][0])
             table["dev_y"] = _parts(responses)[place][0][:, 0] * scaling.unit_y
     return found
+
+
+def model_statistics(
+    whole: Released, design: Design, outer: Design, name: str | None
+) -> tuple[Statistics, Statistics]:
+    """The same for one model of the columns and the response of a release.
+
+    Parameters
+    ----------
+    whole : Released
+    design, outer : Design
+        The model on the working domain, and on the bounds that values were held to.
+    name : str or None
+        Of a declared model, which has rounds of its own.
+    """
+    found: tuple[Statistics, Statistics] = ({}, {})
+    names = (*design.variables, *design.response_variables)
+    for table, source in zip(found, (whole.statistics, whole.noise_scales), strict=True):
+        table |= {key: source[key] for key in ("total", "products") if key in source}
+        if "margins" in source:
+            table["margins"] = {key: source["margins"][key] for key in names}
+    entry = whole.transcript.first(MOMENTS)
+    if entry is not None:
+        request = moment_request(entry.question)
+        of_g = np.column_stack(column_map(row_layout(whole.outer), request))
+        columns, response = combinations(whole.outer, outer)
+        released = found[0]["products"], found[1]["products"]
+        both = column_moments(of_g @ columns, of_g @ response, design, request.levels, released)
+        for table, matrix in zip(found, both, strict=True):
+            table["moments"] = matrix
+    if name is not None:
+        _put_rounds(found, whole.transcript, scores_of(name))
+    return found
+
+
+def _put_rounds(found: tuple[Statistics, Statistics], transcript: Transcript, name: str) -> None:
+    asked = list(rounds(transcript, name))
+    if asked:
+        found[0]["requests"] = [asdict(request) for request, *_ in asked]
+        found[0]["scores"] = [present(answer) for _, answer, _ in asked]
+        # A request is computed from what was released before: it has no noise of its own.
+        found[1]["requests"] = []
+        found[1]["scores"] = [present(noise) for _, _, noise in asked]
+
+
+def missing(transcript: Transcript) -> tuple[dict[str, float], float, float]:
+    """How many records lack each variable, how many there are, and the noise of such a count."""
+    entry = transcript.first(MISSING)
+    if entry is None:
+        return {}, math.nan, math.inf
+    found, total, sd = {}, math.nan, math.inf
+    for (_, map_), values, scales in zip(entry.question.groups, *_parts(entry), strict=True):
+        cells = map_.cells if isinstance(map_, OneHot) else None
+        if isinstance(cells, Everyone):
+            total, sd = float(values[0]), float(scales[0])
+        elif isinstance(cells, NumberCells | LevelCells):
+            found[cells.name] = float(values[-1])
+    return found, total, sd
 
 
 def present(answer: RoundAnswer) -> dict[str, Any]:

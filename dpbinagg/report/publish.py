@@ -12,8 +12,8 @@ from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.release.about import About
 from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
-from dpbinagg.release.release import Choice
 from dpbinagg.release.saving import check_target, save_release
+from dpbinagg.release.transcript import Choice
 from dpbinagg.report.origin import Origin
 from dpbinagg.report.page import MOST_ROWS, render
 
@@ -42,6 +42,8 @@ def save_results(
 ) -> Path:
     """Write the release with this estimate; see `DPResults.save`."""
     said = check_request(folder, overwrite, copies, formats, **about)
+    if results.release.origin is not results.release:
+        results.release.save(folder)
     if synthetic is not None and synthetic.attrs.get("kind", KIND) != KIND:
         raise ReleaseError(
             f"synthetic must be of the kind {KIND!r}, which the scripts fit, got "

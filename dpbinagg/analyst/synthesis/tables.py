@@ -39,7 +39,7 @@ from dpbinagg.formula.submodel import linear_map
 from dpbinagg.inputs import SyntheticKind
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.rows import Rows, column_of, spread_rows
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 KINDS = get_args(SyntheticKind)
 STANDS_OUT = 1.0
@@ -54,7 +54,7 @@ BIN, COPY = "bin_id", "copy"
 
 
 def synthesize(
-    release: Release,
+    release: Released,
     estimate: Estimate,
     size: int | None = None,
     copies: int = 1,
@@ -67,7 +67,7 @@ def synthesize(
 
     Parameters
     ----------
-    release : Release
+    release : Released
     estimate : Estimate
         The regression that "calibrated" rows reproduce.
     size : int, optional
@@ -125,7 +125,7 @@ class _Maker:
     """Makes one table after another from the same release and model."""
 
     def __init__(
-        self, release: Release, estimate: Estimate, model: Design, size: int | None, kind: str
+        self, release: Released, estimate: Estimate, model: Design, size: int | None, kind: str
     ) -> None:
         self.release, self.estimate, self.model, self.kind = release, estimate, model, kind
         least = len(model.column_names) + 2 if kind == "calibrated" else 1
@@ -315,7 +315,7 @@ def _plain_response(design: Design) -> str | None:
     return names[0] if len(names) == 1 and design.response_name == names[0] else None
 
 
-def _volumes(release: Release) -> Array:
+def _volumes(release: Released) -> Array:
     """Share of the domain that every box covers, for a release without counts."""
     boxes, volume = release.partition.boxes, np.ones(release.n_bins)
     for name, lower in boxes.lower.items():
