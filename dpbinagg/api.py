@@ -16,12 +16,12 @@ from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     Settings,
-    check_constants,
-    check_ledger,
-    check_order,
+    allocate,
+    check_kinds,
     check_scale,
     named_formulas,
     one_of,
+    true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
@@ -202,7 +202,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
-    check_order(formula, data)
+    check_kinds(formula, data, constants, ledger)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -219,7 +219,7 @@ def dp_release(
     declared = declared_domain(settings.domain, source)
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
-    design = build_design(formula, declared, check_constants(constants))
+    design = build_design(formula, declared, constants)
     return _charged(source, design, settings, ledger, rng, formula, None)
 
 
@@ -234,9 +234,8 @@ def _charged(
 ) -> Release:
     """Charge the ledger, and release."""
     check_scale(design)
-    allocation = pipeline.allocate(settings, design)
-    check_ledger(ledger)
-    spends = pipeline.true_mu(settings, design, allocation)
+    allocation = allocate(settings, design)
+    spends = true_mu(settings, design, allocation)
     charge = (
         nullcontext()
         if ledger is None
@@ -319,6 +318,7 @@ def dp_study(
     ['Intercept', 'educ', 'exper']
     """
     named = named_formulas(formulas)
+    check_kinds(next(iter(named.values())), data, constants, ledger)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -333,14 +333,13 @@ def dp_study(
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source)
-    numbers = check_constants(constants)
     if has_doubts(declared, source):
         names = [name for formula in named.values() for name in undeclared_names(formula)]
         refuse_undeclared([*names, *variables], declared, source)
-    models = {name: build_design(formula, declared, numbers) for name, formula in named.items()}
+    models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
-    whole = union_design(list(named.values()), list(variables), declared, dict(numbers or {}))
+    whole = union_design(list(named.values()), list(variables), declared, constants)
     text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
     return Study(_charged(source, whole, settings, ledger, rng, text, models))
 

@@ -21,12 +21,12 @@ from dpbinagg.analyst.ols.margins import Margin, quantiles
 from dpbinagg.analyst.types import Array
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.formula.layout import row_layout
+from dpbinagg.formula.scaling import row_layout
 from dpbinagg.formula.union import combinations
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.products import column_map, complete, noise_copies
-from dpbinagg.release.questions import MOMENTS, moment_request
-from dpbinagg.release.transcript import Released, margins, missing, number
+from dpbinagg.release.questions import MOMENTS, SEEN, moment_request
+from dpbinagg.release.transcript import Released, counted
 
 FEWEST = 2.0
 """Records that are assumed at least in a group: fewer would leave nothing to divide by."""
@@ -85,7 +85,9 @@ class Facts:
         self._matrix = complete(request.levels, entry.answer.values[0])
         self._noise = noise_copies(request.levels, entry.answer.scales[0])
         self.whole: Array = np.eye(len(self._matrix))[0]
-        self.margins = {n: Margin(**m) for n, m in margins(release.transcript).items()}
+        self._counted = counted(release.transcript)
+        known = {} if self._counted is None else self._counted.margins
+        self.margins = {n: Margin(m["edges"], m["counts"], m["sd"]) for n, m in known.items()}
 
     @property
     def design(self) -> Design:
@@ -100,11 +102,33 @@ class Facts:
     @cached_property
     def nobs(self) -> Figure:
         """Number of records that are complete."""
-        total, sd = number(self._release.transcript)
-        if math.isinf(sd):
-            total = float(self._matrix[0, 0])
-            sd = float(np.sqrt(np.mean(self._noise[:, 0, 0] ** 2)))
-        return Figure.normal(total, sd, self.alpha, 0.0)
+        if self._counted is not None:
+            return Figure.normal(self._counted.complete, self._counted.sd, self.alpha, 0.0)
+        sd = float(np.sqrt(np.mean(self._noise[:, 0, 0] ** 2)))
+        return Figure.normal(float(self._matrix[0, 0]), sd, self.alpha, 0.0)
+
+    @cached_property
+    def everybody(self) -> Figure:
+        """Number of all records."""
+        if self._counted is None:
+            return self.nobs
+        total = self._counted.complete + self._counted.incomplete
+        return Figure.normal(total, math.sqrt(2.0) * self._counted.sd, self.alpha, 0.0)
+
+    @property
+    def all_complete(self) -> bool:
+        """Whether no records are seen that lack some variable."""
+        return self._counted is None or self._counted.incomplete <= SEEN * self._counted.sd
+
+    def known(self, name: str) -> tuple[float, float]:
+        """Number of records that have a variable, and its noise."""
+        if self._counted is None or name not in self.margins:
+            return self.n, self.nobs.error
+        if self.all_complete:
+            return self.n, self.nobs.error
+        lacking = self._counted.margins[name]["missing"]
+        noise = math.hypot(self.everybody.error, self._counted.margins[name]["sd"])
+        return max(self.everybody.value - lacking, FEWEST), noise
 
     @property
     def n(self) -> float:
@@ -177,17 +201,19 @@ class Facts:
     def number(self, name: str) -> tuple[Figure, Figure]:
         """Mean and standard deviation of a number, from moments and one-way counts together.
 
-        Each is weighed by the inverse square of its privacy noise. The sampling error of a variance
-        follows from the fourth moment of the counts.
+        Each is weighed by the inverse square of its privacy noise; moments, which are of complete
+        records, only where there are no others to be seen. The sampling error of a variance follows
+        from the fourth moment of the counts.
         """
+        n, _ = self.known(name)
         looks = [self._by_counts(name)] if name in self.margins else []
-        if self.is_plain(name):
+        if self.is_plain(name) and (self.all_complete or not looks):
             looks.append(self._by_moments(self.vector(spelled(name))))
         (mean, mean_noise), (variance, noise) = (_weighed(one) for one in zip(*looks, strict=True))
         variance = max(variance, 1e-12 * (abs(mean) + 1.0) ** 2)
-        error = math.hypot(mean_noise, math.sqrt(variance / self.n))
+        error = math.hypot(mean_noise, math.sqrt(variance / n))
         kurtosis = self._kurtosis(name)
-        of_variance = math.hypot(noise, variance * math.sqrt(max(kurtosis - 1.0, 0.0) / self.n))
+        of_variance = math.hypot(noise, variance * math.sqrt(max(kurtosis - 1.0, 0.0) / n))
         reach = float(ndtri(1.0 - self.alpha / 2.0)) * of_variance
         ends = np.sqrt(np.maximum([variance - reach, variance + reach], 0.0))
         sd = math.sqrt(variance)
@@ -251,21 +277,21 @@ class Facts:
         return float(np.mean(deviation**4)) / second**2 if second > 0.0 else 3.0
 
     def share(self, name: str, level: int) -> Figure:
-        """Share of a level, by one-way counts."""
-        margin = self.margins[name]
-        share = float(np.clip(margin.counts[level] / self.n, 0.0, 1.0))
-        noise = math.hypot(margin.sd, share * self.nobs.error) / self.n
-        error = math.hypot(noise, math.sqrt(max(share * (1.0 - share), 1.0 / self.n) / self.n))
+        """Share of a level among the records that have the variable, by one-way counts."""
+        margin, (n, sd) = self.margins[name], self.known(name)
+        share = float(np.clip(margin.counts[level] / n, 0.0, 1.0))
+        noise = math.hypot(margin.sd, share * sd) / n
+        error = math.hypot(noise, math.sqrt(max(share * (1.0 - share), 1.0 / n) / n))
         return Figure.normal(share, error, self.alpha, 0.0, 1.0)
 
     def missing(self, name: str) -> Figure | None:
         """Share of all records that lack a variable; None where it was not released."""
-        counts, total, sd = missing(self._release.transcript)
-        if name not in counts:
+        if self._counted is None or name not in self.margins:
             return None
-        n = max(total, FEWEST)
-        share = float(np.clip(counts[name] / n, 0.0, 1.0))
-        error = math.hypot(sd * math.sqrt(1.0 + share**2) / n, math.sqrt(share * (1 - share) / n))
+        n, margin = max(self.everybody.value, FEWEST), self._counted.margins[name]
+        share = float(np.clip(margin["missing"] / n, 0.0, 1.0))
+        noise = math.hypot(margin["sd"], share * self.everybody.error) / n
+        error = math.hypot(noise, math.sqrt(share * (1.0 - share) / n))
         return Figure.normal(share, error, self.alpha, 0.0, 1.0)
 
     def table(self, rows: Array, columns: Array) -> tuple[Array, Array]:
@@ -308,8 +334,9 @@ class Facts:
         """
         variable = self.design.domain[name]
         assert isinstance(variable, Numeric)
-        edges, reached, noise = _distribution(*self._cells(name), self.nobs)
-        error = np.sqrt(place * (1.0 - place) / self.n + noise**2)
+        n, sd = self.known(name)
+        edges, reached, noise = _distribution(*self._cells(name), n, sd)
+        error = np.sqrt(place * (1.0 - place) / n + noise**2)
         reach = float(ndtri(1.0 - self.alpha / 2.0))
         low, value, high = (
             _crossing(edges, reached + shift * error, place) for shift in (reach, 0.0, -reach)
@@ -331,7 +358,7 @@ def _weighed(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _distribution(
-    edges: Array, counts: Array, sd: float, nobs: Figure
+    edges: Array, counts: Array, sd: float, n: float, sd_n: float
 ) -> tuple[Array, Array, Array]:
     """Edges, the distribution function at them, and its noise.
 
@@ -341,9 +368,8 @@ def _distribution(
     below = np.append(0.0, np.cumsum(counts))
     above = np.append(np.cumsum(counts[::-1])[::-1], 0.0)
     cells = np.arange(len(edges))
-    n = max(nobs.value, FEWEST)
     left = cells * sd**2 + 1e-9
-    right = cells[::-1] * sd**2 + nobs.error**2 + 1e-9
+    right = cells[::-1] * sd**2 + sd_n**2 + 1e-9
     weight = right / (left + right)
     reached = (weight * below + (1.0 - weight) * (n - above)) / n
     noise = np.sqrt(weight**2 * left + (1.0 - weight) ** 2 * right) / n

@@ -157,7 +157,10 @@ class Estimates(Mapping[str, Estimate]):
 
 def first_plan(release: Released) -> Plan:
     """Coordinates of a release's own design, and the moments to ask for, by its one-way counts."""
-    known = {name: Margin(**counts) for name, counts in margins(release.transcript).items()}
+    known = {
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margins(release.transcript).items()
+    }
     outer = release.outer
     names = dict.fromkeys((*outer.variables, *outer.response_variables))
     return begin(outer, release.domain, known or uniform_margins(outer.domain, names))

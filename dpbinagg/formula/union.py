@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.describe import describe
 from dpbinagg.formula.design import Design, build_design
-from dpbinagg.formula.factors import CategoricalFactor
+from dpbinagg.formula.rows import CategoricalFactor
 from dpbinagg.formula.submodel import (
     MIN_POINTS,
     POINTS_PER_COLUMN,
@@ -34,7 +34,7 @@ def union_design(
     formulas: Sequence[str],
     variables: Sequence[str],
     domain: Domain,
-    constants: dict[str, float] | None = None,
+    constants: Mapping[str, float] | None = None,
 ) -> Design:
     """A design whose columns and response hold every column and response of some models.
 
@@ -47,7 +47,7 @@ def union_design(
     variables : sequence of str
         Raw variables that must be among the columns too.
     domain : Domain
-    constants : dict, optional
+    constants : mapping, optional
     """
     responses: list[str] = []
     terms: dict[str, frozenset[str]] = {"1": frozenset()}
@@ -69,7 +69,7 @@ def union_design(
 
 
 def _built(
-    response: str, terms: Iterable[str], domain: Domain, constants: dict[str, float] | None
+    response: str, terms: Iterable[str], domain: Domain, constants: Mapping[str, float] | None
 ) -> Design:
     return build_design(f"{response} ~ {' + '.join(terms)}", domain, constants, apart=False)
 

@@ -47,7 +47,9 @@ def describe(release: Released, by: str | None = None, alpha: float = 0.05) -> D
 
 def _overall(release: Released, facts: Facts) -> Description:
     numbers: list[list[Any]] = []
-    body = _rows("Observations", [facts.nobs], tables.whole, len(STATISTICS))
+    body = _rows("Observations", [facts.everybody], tables.whole, len(STATISTICS))
+    body += _rows("Complete", [facts.nobs], tables.whole, len(STATISTICS))
+    numbers.append(["", "", "", "records", *_plain(facts.everybody)])
     numbers.append(["", "", "", "nobs", *_plain(facts.nobs)])
     for name in facts.names:
         variable, lacking = facts.design.domain[name], facts.missing(name)
@@ -72,7 +74,7 @@ def _overall(release: Released, facts: Facts) -> Description:
         STATISTICS,
         body,
         [],
-        _notes(release, facts),
+        _notes(release, facts, ALL),
         pd.DataFrame(numbers, columns=COLUMNS),
     )
 
@@ -232,11 +234,14 @@ def _share(alpha: float) -> str:
     return f"{100.0 * (1.0 - alpha):g}%"
 
 
-def _notes(release: Released, facts: Facts) -> list[str]:
+ALL = "Each variable is described over the records that have it."
+COMPLETE = "These are numbers of the records that are complete in all variables of the release."
+
+
+def _notes(release: Released, facts: Facts, scope: str = COMPLETE) -> list[str]:
     notes = [
         f"{_share(facts.alpha)} intervals in brackets; they hold sampling error and privacy noise. "
-        "All but the shares of missing values describe the records that are complete in all "
-        "variables of the release.",
+        f"{scope}",
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy), for all that the release "
         "says.",
     ]

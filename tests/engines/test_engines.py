@@ -13,7 +13,8 @@ from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
-from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
+from dpbinagg.formula.scaling import column_scaling
+from dpbinagg.kernel.cells import LevelCells, NumberCells
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import OneHot, Outer, Unit
 from dpbinagg.kernel.questions import Question, alone, weigh
@@ -25,7 +26,6 @@ from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import MomentRequest, RoundRequest
-from dpbinagg.public.scaling import column_scaling
 from dpbinagg.release.questions import (
     bin_questions,
     count_question,
@@ -109,14 +109,13 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     """All kinds of sums over a table, in the order of a release, through the engine for it."""
     declared, design = designs(formula)
     engine = open_table(data, declared, "drop")
-    cells: dict[str, Cells] = {
-        name: NumberCells(name, histogram_edges(variable))
-        if isinstance(variable, Numeric)
-        else LevelCells(name, len(variable.levels))
-        for name, variable in declared.domain.items()
+    variables = dict(declared.domain.items())
+    edges = {
+        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
+        for name, variable in variables.items()
     }
     found: dict[str, Any] = {
-        "ranges": engine.map_reduce(Sum((margin_question(cells, True),), None)),
+        "ranges": engine.map_reduce(Sum((margin_question(edges, variables),), None)),
         "total": engine.map_reduce(Sum((count_question(),), None)),
     }
     paths = Paths(design.domain.subset(design.variables), design.variables, 24)
