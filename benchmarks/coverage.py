@@ -23,7 +23,7 @@ from scipy import stats
 
 from dpbinagg import Budget, dp_release
 from dpbinagg.analyst.bins import corrected
-from dpbinagg.analyst.fit import Estimates, released_bins
+from dpbinagg.analyst.fit import released_bins
 
 SIZES = (500, 2000, 10_000)
 DIMENSIONS = (1, 2, 5)
@@ -90,7 +90,7 @@ def run_cell(task: tuple[Any, ...]) -> list[dict[str, Any]]:
         frame, bounds, slopes = make_cell(n, d, law, errors, width, rng)
         formula = "y ~ " + " + ".join(frame.columns[:d])
         release = dp_release(formula, frame, mu=mu, bounds=bounds, rng=rng)
-        estimates = Estimates(release)
+        estimates = release.estimates()
         best, simple = estimates["refined"], estimates["naive"]
         rows.append(
             {
@@ -199,12 +199,12 @@ def run_table1(task: tuple[int, int]) -> list[dict[str, Any]]:
             rng=rng,
         )
         bins = released_bins(published)
-        ours = Estimates(dp_release(formula, frame, mu=1, bounds=bounds, rng=rng))
+        ours = dp_release(formula, frame, mu=1, bounds=bounds, rng=rng).estimates()
         fits = {
-            "published": Estimates(published)["paper"],
+            "published": published.estimates()["paper"],
             "published calibration, consistent": corrected(bins, weights="count"),
             "dpbinagg": ours.get("refined") or ours["combined"],
-            "naive": Estimates(published)["naive"],
+            "naive": published.estimates()["naive"],
         }
         for name, fit in fits.items():
             hit = covered(fit, slopes, normal=name == "published")

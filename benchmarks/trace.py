@@ -33,8 +33,8 @@ from dpbinagg.datasets import load_wages
 
 FORMULA = "np.log(wage) ~ educ + exper + I(exper**2) + C(sex)"
 ROOT = Path(dpbinagg.__file__).parent
-TRUSTED = ("kernel", "engines", "reading", "curator")
-ROW_EVALUATION = ("dpbinagg.formula.design",)
+TRUSTED = ("kernel", "engines", "reading")
+ROW_EVALUATION = ("dpbinagg.formula.rows",)
 """What turns a record into a row of the design: the engines are handed it."""
 INNER = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dpbinagg import gdp as gdp
     from dpbinagg.accounting import Budget as Budget
     from dpbinagg.accounting import Ledger as Ledger
-    from dpbinagg.analyst.refit import refit as refit
     from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
@@ -50,24 +49,25 @@ if TYPE_CHECKING:
     from dpbinagg.public.domain import Domain as Domain
     from dpbinagg.public.partition import Partition as Partition
     from dpbinagg.reading import open_table as open_table
-    from dpbinagg.release.release import Release as Release
-    from dpbinagg.release.saving import load_release as load_release
     from dpbinagg.report.model_columns import summary_table as summary_table
+    from dpbinagg.report.refit import refit as refit
+    from dpbinagg.report.verbs import Release as Release
+    from dpbinagg.report.verbs import load_release as load_release
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
     "dp_release": "dpbinagg.api",
     "plan": "dpbinagg.protocol.planning",
-    "load_release": "dpbinagg.release.saving",
+    "load_release": "dpbinagg.report.verbs",
     "open_table": "dpbinagg.reading",
-    "refit": "dpbinagg.analyst.refit",
+    "refit": "dpbinagg.report.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
     "show_progress": "dpbinagg.protocol.progress",
     "Domain": "dpbinagg.public.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",
     "Partition": "dpbinagg.public.partition",
-    "Release": "dpbinagg.release.release",
+    "Release": "dpbinagg.report.verbs",
     "summary_table": "dpbinagg.report.model_columns",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",

@@ -14,18 +14,19 @@ from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     Settings,
-    check_constants,
-    check_ledger,
-    check_order,
+    allocate,
+    check_kinds,
     check_scale,
     one_of,
+    true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
-from dpbinagg.release.release import Choice, Release
+from dpbinagg.release.transcript import Choice
 from dpbinagg.report.cov_types import resolve
+from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
@@ -155,7 +156,7 @@ def dp_ols(
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
-        release = replace(release, choice=choice)
+        release = replace(release, choice=choice, led=release.steps)
     return release.ols(estimator=estimator, cov_type=own)
 
 
@@ -196,7 +197,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
-    check_order(formula, data)
+    check_kinds(formula, data, constants, ledger)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -213,11 +214,10 @@ def dp_release(
     declared = declared_domain(settings.domain, source)
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
-    design = build_design(formula, declared, check_constants(constants))
+    design = build_design(formula, declared, constants)
     check_scale(design)
-    allocation = pipeline.allocate(settings, design)
-    check_ledger(ledger)
-    spends = pipeline.true_mu(settings, design, allocation)
+    allocation = allocate(settings, design)
+    spends = true_mu(settings, design, allocation)
     charge = (
         nullcontext()
         if ledger is None

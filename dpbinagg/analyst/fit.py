@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,11 +18,10 @@ from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.release.questions import MOMENTS
-from dpbinagg.release.release import Release
-from dpbinagg.release.transcript import margins, number, rounds
+from dpbinagg.release.transcript import Released, margins, number, rounds
 
 
-def released_bins(release: Release) -> Bins | None:
+def released_bins(release: Released) -> Bins | None:
     """What the release says of its bins; None where it has no sums."""
     statistics, scales = release.statistics, release.noise_scales
     if "count" not in statistics:
@@ -44,7 +42,7 @@ def released_bins(release: Release) -> Bins | None:
     )
 
 
-def released_moments(release: Release) -> Moments | None:
+def released_moments(release: Released) -> Moments | None:
     """The second moments of design columns that a release tells; None where there are none."""
     if "moments" not in release.statistics:
         return None
@@ -66,7 +64,9 @@ class Estimates(Mapping[str, Estimate]):
 
     Parameters
     ----------
-    release : Release
+    release : Released
+    steps : Steps or None
+        Where its transcript leads, see `fold`; None where it has no moments.
     design : Design, optional
         A smaller model, whose columns are combinations of released ones; the
         release's own by default.
@@ -75,10 +75,14 @@ class Estimates(Mapping[str, Estimate]):
     """
 
     def __init__(
-        self, release: Release, design: Design | None = None, cov_type: str = "sandwich"
+        self,
+        release: Released,
+        steps: Steps | None,
+        design: Design | None = None,
+        cov_type: str = "sandwich",
     ) -> None:
         own = design is None or design is release.design
-        self._release, self._cov_type = release, cov_type
+        self._release, self._cov_type, self._steps = release, cov_type, steps
         self._columns = None if own or design is None else sub_model(release, design)
         self._makers: dict[str, Callable[[], Estimate]] = {}
         self._found: dict[str, Estimate] = {}
@@ -86,9 +90,9 @@ class Estimates(Mapping[str, Estimate]):
             self._makers = {"naive": self._naive, "corrected": self._corrected}
             if release.calibration == "paper":
                 self._makers["paper"] = self._paper
-        if "moments" in release.statistics:
+        if steps is not None:
             self._makers |= {"moments": self._from_moments, "combined": self._combined}
-        if "scores" in release.statistics:
+        if steps is not None and steps.fitted is not None:
             self._makers["refined"] = self._refined
 
     def __getitem__(self, name: str) -> Estimate:
@@ -123,9 +127,9 @@ class Estimates(Mapping[str, Estimate]):
 
     def _of_seen(self, estimate: Estimate) -> Estimate:
         """The estimate less terms that no record had: bins tell nothing of them either."""
-        if "moments" not in self:
+        if self._steps is None:
             return estimate
-        first = replay(self._release).first
+        first = self._steps.first
         lost = first.public.lost if self._columns is None else never_seen(first, self._columns)
         if not lost.any():
             return estimate
@@ -135,7 +139,8 @@ class Estimates(Mapping[str, Estimate]):
         return bin_estimators.paper(self._known_bins())
 
     def _from_moments(self) -> Estimate:
-        first = replay(self._release).first
+        assert self._steps is not None
+        first = self._steps.first
         return from_start(first) if self._columns is None else smaller_start(first, self._columns)
 
     def _combined(self) -> Estimate:
@@ -144,51 +149,36 @@ class Estimates(Mapping[str, Estimate]):
         return replace(self["moments"], name="combined")
 
     def _refined(self) -> Estimate:
-        fitted = replay(self._release).fitted
+        assert self._steps is not None
+        fitted = self._steps.fitted
         assert fitted is not None
         return fitted.estimate() if self._columns is None else smaller_model(fitted, self._columns)
 
 
-_REPLAYED: WeakKeyDictionary[Release, Steps] = WeakKeyDictionary()
-"""Several estimates of one release need the same steps."""
-
-
-def replay(release: Release) -> Steps:
-    """Where the moments and the rounds of a release lead: a fold over its transcript."""
-    if release not in _REPLAYED:
-        try:
-            _REPLAYED[release] = _replayed(release)
-        except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
-            raise ReleaseError(
-                "the rounds of scores do not follow from the moments of the release; it was "
-                "changed, or made by another version of the package"
-            ) from None
-    return _REPLAYED[release]
-
-
-def _replayed(release: Release) -> Steps:
+def fold(release: Released) -> Steps | None:
+    """Where the moments and the rounds of a transcript lead; None where it has no moments."""
     transcript = release.transcript
-    known = {name: Margin(**counts) for name, counts in margins(transcript).items()}
-    working = release.design.domain
     entry = transcript.first(MOMENTS)
     if entry is None:
-        raise ValueError("a release without moments leads nowhere")
-    outer = release.outer
-    names = dict.fromkeys((*outer.variables, *outer.response_variables))
-    plan = begin(outer, working, known or uniform_margins(outer.domain, names))
-    products, sd = entry.answer.values[0], entry.answer.scales[0]
-    steps = Steps.start(plan, products, sd, number(transcript))
-    for request, answer, noise in rounds(transcript):
-        steps = steps.replayed(request, answer, noise)
+        return None
+    try:
+        known = {name: Margin(**counts) for name, counts in margins(transcript).items()}
+        outer = release.outer
+        names = dict.fromkeys((*outer.variables, *outer.response_variables))
+        plan = begin(outer, release.domain, known or uniform_margins(outer.domain, names))
+        products, sd = entry.answer.values[0], entry.answer.scales[0]
+        steps = Steps.start(plan, products, sd, number(transcript))
+        for request, answer, noise in rounds(transcript):
+            steps = steps.replayed(request, answer, noise)
+    except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
+        raise ReleaseError(
+            "the rounds of scores do not follow from the moments of the release; it was "
+            "changed, or made by another version of the package"
+        ) from None
     return steps
 
 
-def remember(release: Release, steps: Steps) -> None:
-    """Keep where a fresh release led, which `replay` would find again."""
-    _REPLAYED[release] = steps
-
-
-def sub_model(release: Release, design: Design) -> Array:
+def sub_model(release: Released, design: Design) -> Array:
     """The columns of a smaller model as combinations of released ones, (p, p_sub)."""
     return np.asarray(linear_map(release.design, design))
 
@@ -213,7 +203,7 @@ def bins_of(bins: Bins, columns: Array) -> Bins | None:
     )
 
 
-def total(release: Release) -> float:
+def total(release: Released) -> float:
     """Best available noisy number of records."""
     if "moments" in release.statistics:
         return float(release.statistics["moments"][0, 0])

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst.fit import released_moments, replay, sub_model
+from dpbinagg.analyst.fit import released_moments, sub_model
 from dpbinagg.analyst.ols.clipping import sd_from_spread
 from dpbinagg.analyst.ols.finish import NAME, Fitted
 from dpbinagg.analyst.ols.start import moment_scale
 from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 DROWNED = 0.5
 """Noise of the explained share, as a standard deviation, from which on it is not shown."""
@@ -133,13 +134,15 @@ class FitStatistics:
 
 
 def fit_statistics(
-    release: Release, design: Design, estimate: Estimate, constant: int
+    release: Released, steps: Steps | None, design: Design, estimate: Estimate, constant: int
 ) -> FitStatistics | None:
     """Fit statistics of an estimate that rests on moments or scores.
 
     Parameters
     ----------
-    release : Release
+    release : Released
+    steps : Steps or None
+        Where its transcript leads.
     design : Design
         The model of `estimate`: the release's own or a smaller one.
     estimate : Estimate
@@ -153,11 +156,10 @@ def fit_statistics(
         None where moments were not released or noise drowns them.
     """
     p = len(estimate.params)
-    if "moments" not in release.statistics or estimate.noise_cov is None:
+    if steps is None or estimate.noise_cov is None:
         return None
     if estimate.scale <= 0.0 or estimate.nobs <= p:
         return None
-    steps = replay(release)
     first, fitted = steps.first, steps.fitted
     refined = estimate.name == NAME and fitted is not None
     state = fitted.state if refined and fitted is not None else first
@@ -176,7 +178,7 @@ def fit_statistics(
     return found
 
 
-def scale_doubt(release: Release, estimate: Estimate, columns: Array | None) -> float:
+def scale_doubt(release: Released, estimate: Estimate, columns: Array | None) -> float:
     """How far the released moments contradict the error variance.
 
     That of the last round weighs records by their leverage and stops at the clip. The moments'

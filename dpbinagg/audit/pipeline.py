@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.audit.bounds import Errors
-from dpbinagg.release.release import Release
+from dpbinagg.report.verbs import Release
 
 Floats = NDArray[np.float64]
 Numbers = dict[str, float]

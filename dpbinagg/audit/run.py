@@ -30,7 +30,7 @@ from dpbinagg.protocol.conduct import open_curator
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 from dpbinagg.reading import open_source
-from dpbinagg.release.release import Release
+from dpbinagg.report.verbs import Release
 
 if TYPE_CHECKING:
     import pandas as pd

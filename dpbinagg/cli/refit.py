@@ -12,7 +12,7 @@ from dpbinagg.errors import DataError, ReleaseError
 
 def run(options: argparse.Namespace) -> None:
     """Fit a released model, or a smaller one, and show it."""
-    from dpbinagg.release.saving import load_release
+    from dpbinagg.report.verbs import load_release
 
     release = load_release(options.release)
     if options.synthetic:
@@ -31,7 +31,7 @@ def from_synthetic(options: argparse.Namespace, release: Any) -> Any:
     """The regression from a published table with bin numbers."""
     import pandas as pd
 
-    from dpbinagg.analyst.refit import refit
+    from dpbinagg.report.refit import refit
 
     if options.estimator not in (None, "corrected"):
         raise ReleaseError(

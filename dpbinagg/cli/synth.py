@@ -11,7 +11,7 @@ from dpbinagg.cli.writing import check_writable, write_table
 def run(options: argparse.Namespace) -> None:
     """Make a synthetic table and write it."""
     from dpbinagg.analyst.synthesis.tables import formula_for
-    from dpbinagg.release.saving import load_release
+    from dpbinagg.report.verbs import load_release
 
     target = check_writable(options.out)
     release = load_release(options.release)

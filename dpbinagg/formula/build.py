@@ -13,17 +13,27 @@ import numpy as np
 import pandas as pd
 import patsy
 import patsy.categorical
+from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, FormulaError
-from dpbinagg.formula.arrays import Arrays, as_numbers
 from dpbinagg.formula.categories import declared_levels
 from dpbinagg.formula.describe import describe
-from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, NumericLevels, Truth
+from dpbinagg.formula.inverse import Requirement, requirements
 from dpbinagg.formula.parse import is_call, syntax, variable_name
 from dpbinagg.formula.read import Reader
-from dpbinagg.formula.terms import Subterm, subterms_of
+from dpbinagg.formula.rows import (
+    Arrays,
+    CategoricalFactor,
+    Factor,
+    NumericFactor,
+    NumericLevels,
+    Subterm,
+    Truth,
+)
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.rows import codes_of
+
+Floats = NDArray[np.float64]
 
 MAX_COLUMNS = 5000
 ZERO_RECORDS: dict[str, Any] = {}
@@ -34,16 +44,20 @@ CACHE_SIZE = 64
 
 @dataclass(frozen=True)
 class Structure:
-    """What a formula says, whatever the numeric bounds."""
+    """What a formula says, whatever the numeric bounds; see `Design`."""
 
     formula: str
     constants: Mapping[str, float]
     domain: Domain
     subterms: tuple[Subterm, ...]
-    right_factors: tuple[Factor, ...]
+    factors: Mapping[Factor, frozenset[str]]
+    requirements: tuple[Requirement, ...]
     response: NumericFactor
+    response_variables: tuple[str, ...]
     variables: tuple[str, ...]
-    fixed: frozenset[str]
+    fixed: tuple[str, ...]
+    intercept: int | None
+    column_names: tuple[str, ...]
     design_info: Any
 
 
@@ -51,13 +65,25 @@ _CACHE: dict[tuple[str, str, str], Structure] = {}
 _CACHE_LOCK = threading.Lock()
 
 
+def as_numbers(values: Any, name: str) -> NDArray[Any]:
+    """A column as floats, missing values as NaN; the error shows no value."""
+    try:
+        if hasattr(values, "isna"):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"variable {name!r} must be numeric, got {getattr(values, 'dtype', type(values))}; "
+            "convert the column, or declare its levels"
+        ) from None
+
+
 class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
     """A factor that patsy evaluates through our expressions, never through Python."""
 
-    def __init__(self, factor: Factor, domain: Domain) -> None:
+    def __init__(self, factor: Factor, domain: Domain, contrast: object) -> None:
         super().__init__(factor.name)
-        self._factor = factor
-        self._domain = domain
+        self._factor, self._domain, self._contrast = factor, domain, contrast
 
     def memorize_passes_needed(self, state: dict[str, Any], eval_env: object) -> int:
         """No pass over data is needed."""
@@ -71,13 +97,13 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
         with np.errstate(all="ignore"):
             if isinstance(factor, CategoricalFactor):
                 levels: Any = list(factor.levels)
-                codes = factor.source.codes(arrays)
+                codes = arrays.codes(factor)
                 codes = np.where(arrays.missing, -1, codes)
                 values = pd.Categorical.from_codes(codes, categories=levels)
-                return patsy.categorical.C(values, factor.contrast, levels)
-            columns = factor.columns(arrays)
-        stacked = np.stack(columns, axis=1) if factor.n_columns > 1 else columns[0]
-        return np.where(arrays.missing.reshape(-1, *[1] * (stacked.ndim - 1)), np.nan, stacked)
+                return patsy.categorical.C(values, self._contrast, levels)
+            columns = arrays.numbers(factor)
+        columns = columns[:, 0] if columns.shape[1:] == (1,) else columns
+        return np.where(arrays.missing.reshape(-1, *[1] * (columns.ndim - 1)), np.nan, columns)
 
     def _records(self, data: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         records: dict[str, Any] = {}
@@ -142,18 +168,33 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
     used = extended.updated(
         {name: Numeric() for name in (*variables, *response.variables) if name not in extended}
     ).subset(tuple(dict.fromkeys((*variables, *response.variables))))
-    design_info = _design_info(right, factors, used)
+    design_info = _design_info(right, factors, used, reader.contrasts)
+    subterms = subterms_of(design_info, factors)
+    both = dict.fromkeys((*factors.values(), response))
+    fixed = _fixed(factors.values())
     return Structure(
-        formula,
-        constants,
-        used,
-        subterms_of(design_info, factors),
-        tuple(factors.values()),
-        response,
-        variables,
-        _fixed(factors.values()),
-        design_info,
+        formula=formula,
+        constants=constants,
+        domain=used,
+        subterms=subterms,
+        factors={factor: frozenset(factor.variables) for factor in both},
+        requirements=tuple(found for factor in both for found in _requirements(factor)),
+        response=response,
+        response_variables=response.variables,
+        variables=variables,
+        fixed=tuple(name for name in used if name in fixed),
+        intercept=next((s.start for s in subterms if not s.factors), None),
+        column_names=tuple(design_info.column_names),
+        design_info=design_info,
     )
+
+
+def _requirements(factor: Factor) -> Iterator[Requirement]:
+    """What variables must obey for the factor to be defined."""
+    if isinstance(factor, NumericFactor):
+        yield from requirements(factor.expression)
+    elif isinstance(factor.source, Truth):
+        yield from requirements(factor.source.expression)
 
 
 def _response(factor: Factor) -> NumericFactor:
@@ -220,7 +261,12 @@ def _fixed(factors: Any) -> frozenset[str]:
     )
 
 
-def _design_info(terms: list[Any], factors: Mapping[str, Factor], domain: Domain) -> Any:
+def _design_info(
+    terms: list[Any],
+    factors: Mapping[str, Factor],
+    domain: Domain,
+    contrasts: Mapping[str, object],
+) -> Any:
     """Patsy's names, contrasts and column order, on zero records."""
     width = sum(
         math.prod(_most_columns(factors[factor.name()]) for factor in term.factors)
@@ -231,7 +277,9 @@ def _design_info(terms: list[Any], factors: Mapping[str, Factor], domain: Domain
             f"the right side must have from 1 to {MAX_COLUMNS} columns, got about {width}; "
             "name at least one term, or use fewer levels and interactions"
         )
-    public = {code: PublicFactor(factor, domain) for code, factor in factors.items()}
+    public = {
+        code: PublicFactor(factor, domain, contrasts.get(code)) for code, factor in factors.items()
+    }
     own = [patsy.Term([public[factor.name()] for factor in term.factors]) for term in terms]
     try:
         (info,) = patsy.design_matrix_builders(
@@ -244,3 +292,37 @@ def _design_info(terms: list[Any], factors: Mapping[str, Factor], domain: Domain
 
 def _most_columns(factor: Factor) -> int:
     return len(factor.levels) if isinstance(factor, CategoricalFactor) else factor.n_columns
+
+
+def merge_equal(matrix: Floats) -> Floats:
+    """A contrast matrix in which entries of a column that differ by rounding are equal.
+
+    Otherwise a column that is constant on a box would seem to vary.
+    """
+    close = 16 * np.finfo(float).eps * np.abs(matrix).max(axis=0, initial=0.0)
+    order = np.argsort(matrix, axis=0)
+    ascending = np.take_along_axis(np.where(np.abs(matrix) <= close, 0.0, matrix), order, axis=0)
+    rows = np.broadcast_to(np.arange(len(matrix))[:, None], matrix.shape)
+    new = np.diff(ascending, axis=0, prepend=-np.inf) > close
+    first = np.maximum.accumulate(np.where(new, rows, 0), axis=0)
+    merged = np.empty_like(matrix)
+    np.put_along_axis(merged, order, np.take_along_axis(ascending, first, axis=0), axis=0)
+    return merged
+
+
+def subterms_of(design_info: object, factors: Mapping[str, Factor]) -> tuple[Subterm, ...]:
+    """Read the subterms of a patsy DesignInfo."""
+    found: list[Subterm] = []
+    start = 0
+    for coded in design_info.term_codings.values():  # type: ignore[attr-defined]
+        for info in coded:
+            matrices = tuple(
+                merge_equal(np.asarray(info.contrast_matrices[factor].matrix, dtype=np.float64))
+                if factor in info.contrast_matrices
+                else None
+                for factor in info.factors
+            )
+            parts = tuple(factors[factor.name()] for factor in info.factors)
+            found.append(Subterm(parts, matrices, start))
+            start = found[-1].stop
+    return tuple(found)

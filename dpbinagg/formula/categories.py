@@ -9,8 +9,8 @@ from difflib import get_close_matches
 import patsy
 
 from dpbinagg.errors import DomainError, FormulaError
-from dpbinagg.formula.factors import CategoricalFactor, LevelSource, NumericLevels, VariableLevels
 from dpbinagg.formula.literals import call_arguments, is_none, label, labels, numbers
+from dpbinagg.formula.rows import CategoricalFactor, LevelSource, NumericLevels, VariableLevels
 from dpbinagg.public.domain import Categorical, Domain
 
 MAX_LEVELS = 1000
@@ -61,11 +61,7 @@ def check_levels(levels: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
 
 
 def variable_factor(
-    code: str,
-    name: str,
-    domain: Domain,
-    levels: tuple[Hashable, ...] | None = None,
-    coding: object = None,
+    code: str, name: str, domain: Domain, levels: tuple[Hashable, ...] | None = None
 ) -> CategoricalFactor:
     """A factor made of the levels of one variable of the domain."""
     source: LevelSource
@@ -105,7 +101,7 @@ def variable_factor(
                 "its list of levels in bounds"
             )
         source = NumericLevels(name, tuple(float(level) for level in levels))  # type: ignore[arg-type]
-    return CategoricalFactor(code, source, levels, coding)
+    return CategoricalFactor(code, source, levels)
 
 
 def declared_levels(call: ast.Call) -> tuple[Hashable, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,17 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, DomainError, FormulaError
-from dpbinagg.formula.arrays import Arrays
-from dpbinagg.formula.build import Structure, cached_structure
-from dpbinagg.formula.centres import short_centres
-from dpbinagg.formula.expression import Expression
-from dpbinagg.formula.factors import CategoricalFactor, NumericFactor, NumericLevels
-from dpbinagg.formula.intervals import Intervals
-from dpbinagg.formula.inverse import Requirement, admissible, invert
-from dpbinagg.formula.radius import radius2
-from dpbinagg.formula.terms import Bounds, Subterm, Values
+from dpbinagg.formula.bounds import Bounds
+from dpbinagg.formula.build import Structure, as_numbers, cached_structure
+from dpbinagg.formula.expression import Variable
+from dpbinagg.formula.inverse import admissible, invert
+from dpbinagg.formula.radius import radius2, short_centres
+from dpbinagg.formula.rows import (
+    Arrays,
+    CategoricalFactor,
+    NumericFactor,
+    NumericLevels,
+    RowMap,
+    Subterm,
+)
 from dpbinagg.public.boxes import Boxes, Records
-from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
+from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.domain import Variable as Declared
 
 Array = NDArray[np.float64]
 
@@ -37,25 +42,64 @@ class Design:
     Attributes
     ----------
     formula : str
+        As it was written.
     domain : Domain
         Of the variables of both sides.
     unbounded : tuple of str
         Numeric variables of either side with a bound that is not known.
     constants : mapping
         Numbers that the formula calls by name.
+    variables, response_variables : tuple of str
+        Raw variables of the right side, in the order of the formula; and of the response.
+    column_names : tuple of str
+        Patsy's names of the columns.
+    response_name : str
+        Patsy's name of the response.
+    response_factor : NumericFactor
+        What the response computes from raw variables.
+    intercept : int or None
+        Index of the intercept, None without one.
+    subterms : tuple of Subterm
+        Blocks of consecutive columns, each a product of factors.
+    fixed : tuple of str
+        Numeric variables whose declared bounds are levels and cannot be changed.
+    design_info : DesignInfo
+        Patsy's; it evaluates public tables through this design.
     """
 
-    __slots__ = ("_structure", "domain", "unbounded")
-
-    _structure: Structure
+    formula: str
     domain: Domain
     unbounded: tuple[str, ...]
+    constants: Mapping[str, float]
+    variables: tuple[str, ...]
+    response_variables: tuple[str, ...]
+    response_name: str
+    response_factor: NumericFactor
+    column_names: tuple[str, ...]
+    intercept: int | None
+    subterms: tuple[Subterm, ...]
+    fixed: tuple[str, ...]
+    design_info: Any
+    _structure: Structure
 
     def __init__(self, structure: Structure, domain: Domain) -> None:
-        object.__setattr__(self, "_structure", structure)
-        object.__setattr__(self, "domain", domain)
         unbounded = (n for n, v in domain.items() if isinstance(v, Numeric) and not v.bounded)
-        object.__setattr__(self, "unbounded", tuple(unbounded))
+        self.__dict__.update(
+            _structure=structure,
+            formula=structure.formula,
+            domain=domain,
+            unbounded=tuple(unbounded),
+            constants=MappingProxyType(dict(structure.constants)),
+            variables=structure.variables,
+            response_variables=structure.response_variables,
+            response_name=structure.response.name,
+            response_factor=structure.response,
+            column_names=structure.column_names,
+            intercept=structure.intercept,
+            subterms=structure.subterms,
+            fixed=structure.fixed,
+            design_info=structure.design_info,
+        )
         self._check()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -67,64 +111,6 @@ class Design:
     def __repr__(self) -> str:
         return f"Design({self.formula!r}, {self.domain!r})"
 
-    @property
-    def formula(self) -> str:
-        """The formula as it was written."""
-        return self._structure.formula
-
-    @property
-    def constants(self) -> Mapping[str, float]:
-        """Numbers that the formula calls by name."""
-        return MappingProxyType(dict(self._structure.constants))
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Raw variables of the right side, in the order of the formula."""
-        return self._structure.variables
-
-    @property
-    def response_variables(self) -> tuple[str, ...]:
-        """Raw variables of the response."""
-        return self._structure.response.variables
-
-    @property
-    def response_expression(self) -> Expression:
-        """What the response computes from raw variables."""
-        return self._structure.response.expression
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Patsy's names of the columns."""
-        return tuple(self.design_info.column_names)
-
-    @property
-    def response_name(self) -> str:
-        """Patsy's name of the response."""
-        return self._structure.response.name
-
-    @property
-    def intercept(self) -> int | None:
-        """Index of the intercept, None without one."""
-        for subterm in self._structure.subterms:
-            if not subterm.factors:
-                return subterm.start
-        return None
-
-    @property
-    def subterms(self) -> tuple[Subterm, ...]:
-        """Blocks of consecutive columns, each a product of factors."""
-        return self._structure.subterms
-
-    @property
-    def design_info(self) -> Any:
-        """Patsy's DesignInfo; it evaluates public tables through this design."""
-        return self._structure.design_info
-
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """Numeric variables whose declared bounds are levels and cannot be changed."""
-        return tuple(name for name in self.domain if name in self._structure.fixed)
-
     def with_domain(self, domain: Domain) -> Design:
         """The same design on other bounds.
 
@@ -134,7 +120,7 @@ class Design:
         transforms are defined: ``np.log(wage)`` needs wage above 0, whatever
         range was found.
         """
-        bounds: dict[str, Variable] = {}
+        bounds: dict[str, Declared] = {}
         for name, variable in self.domain.items():
             new = variable
             if name in domain:
@@ -145,8 +131,8 @@ class Design:
                     f"bounds[{name!r}]: levels cannot be changed in an existing design; "
                     "build a new one"
                 )
-            bounds[name] = variable if name in self._structure.fixed else new
-        for requirement in self._requirements():
+            bounds[name] = variable if name in self.fixed else new
+        for requirement in self._structure.requirements:
             new = bounds[requirement.name]
             if requirement.name in self.unbounded and isinstance(new, Numeric) and new.bounded:
                 bounds[requirement.name] = admissible(new, requirement)
@@ -163,60 +149,83 @@ class Design:
     def _check(self) -> None:
         """Refuse transforms that are undefined somewhere on the known bounds."""
         unbounded = set(self.unbounded)
-        whole = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
-        for factor in (*self._structure.right_factors, self._structure.response):
-            if unbounded.isdisjoint(factor.variables):
+        whole = Bounds(self.domain, Boxes({}, {}, {}))
+        for factor, names in self._structure.factors.items():
+            if unbounded.isdisjoint(names):
                 try:
-                    whole.check(factor)
+                    if isinstance(factor, NumericFactor):
+                        whole.numeric(factor)
+                    else:
+                        whole.members(factor)
                 except FormulaError as error:
                     raise FormulaError(f"term {factor.name!r}: {error}") from None
 
-    def _n_records(self, records: Records) -> int:
-        for values in records.values():
-            return len(values)
-        raise DataError("records hold no variable; pass all variables of the formula")
+    def row_map(self) -> RowMap:
+        """What turns clean records into columns and response; see `scaling.CodedDesign` for codes.
+
+        It holds what it needs and no formula, so that it may travel to workers.
+        """
+        finite = bool(self.unbounded)
+        return RowMap(self.domain, self.response_factor, self.subterms, finite=finite)
+
+    def _evaluated(self, records: Records, width: int, fill: Callable[..., None]) -> Array:
+        """What `fill` writes for public records, block by block; NaN where one is missing."""
+        if not records:
+            raise DataError("records hold no variable; pass all variables of the formula")
+        n = len(next(iter(records.values())))
+        held = {
+            name: records[name] if isinstance(v, Categorical) else as_numbers(records[name], name)
+            for name, v in self.domain.items()
+            if name in records
+        }
+        matrix = np.empty((n, width), order="F")
+        with np.errstate(all="ignore"):
+            for start in range(0, n, BLOCK):
+                block = slice(start, min(start + BLOCK, n))
+                part = {name: values[block] for name, values in held.items()}
+                arrays = Arrays(part, self.domain, block.stop - block.start)
+                fill(arrays, matrix[block])
+                if self.unbounded:
+                    arrays.missing |= ~np.isfinite(matrix[block]).all(axis=1)
+                matrix[block][arrays.missing] = np.nan
+        return matrix
 
     def columns(self, records: Records) -> Array:
-        """The design matrix, (n, p).
+        """The design matrix, (n, p), of public records.
 
         Raw values are clipped into the domain; the row of a record with a
         missing value in any variable of the right side is NaN.
         """
-        n = self._n_records(records)
-        matrix = np.empty((n, len(self.column_names)), order="F")
-        with np.errstate(all="ignore"):
-            for start in range(0, n, BLOCK):
-                block = slice(start, start + BLOCK)
-                part = {name: records[name][block] for name in self.variables if name in records}
-                self._fill(part, matrix[block])
-        return matrix
 
-    def _fill(self, records: Records, out: Array) -> None:
-        """Write the rows of some records."""
-        arrays = Arrays(records, self.domain, len(out))
-        values = Values(arrays)
-        for factor in self._structure.right_factors:
-            if isinstance(factor, CategoricalFactor):
-                values.codes(factor)
-        for subterm in self._structure.subterms:
-            values.fill(subterm, out)
-        if self.unbounded:
-            arrays.missing |= ~np.isfinite(out).all(axis=1)
-        out[arrays.missing] = np.nan
+        def fill(arrays: Arrays, out: Array) -> None:
+            for subterm in self.subterms:
+                arrays.fill(subterm, out)
+
+        return self._evaluated(records, len(self.column_names), fill)
+
+    def response(self, records: Records) -> Array:
+        """The response, (n,), of public records; NaN where missing."""
+
+        def fill(arrays: Arrays, out: Array) -> None:
+            out[:, 0] = arrays.numbers(self.response_factor).reshape(len(out))
+
+        return self._evaluated(records, 1, fill)[:, 0]
 
     def plain_columns(self) -> dict[str, int]:
         """Index of the column that is a numeric variable itself, for those that have one."""
         found: dict[str, int] = {}
-        for subterm in self._structure.subterms:
+        for subterm in self.subterms:
             factor = subterm.factors[0] if len(subterm.factors) == 1 else None
-            if isinstance(factor, NumericFactor) and factor.is_variable:
-                found.setdefault(factor.variables[0], subterm.start)
+            if not isinstance(factor, NumericFactor) or factor.basis is not None:
+                continue
+            if isinstance(factor.expression, Variable):
+                found.setdefault(factor.expression.name, subterm.start)
         return found
 
     def numeric_levels(self) -> dict[str, Array]:
         """Values of numeric variables that the formula lists as levels, ascending."""
         listed: dict[str, list[float]] = {}
-        for factor in self._structure.right_factors:
+        for factor in self._structure.factors:
             if isinstance(factor, CategoricalFactor) and isinstance(factor.source, NumericLevels):
                 listed.setdefault(factor.source.name, []).extend(factor.source.values)
         return {name: np.unique(np.array(values, dtype=float)) for name, values in listed.items()}
@@ -235,29 +244,19 @@ class Design:
             Whether the design is defined there: ``C(x, levels=...)`` may leave values out.
         """
         arrays = Arrays({name: values}, self.domain, len(values))
-        computed = Values(arrays)
-        for factor in self._structure.right_factors:
-            if isinstance(factor, CategoricalFactor) and set(factor.variables) == {name}:
-                computed.codes(factor)
         matrix = np.empty((len(values), len(self.column_names)), order="F")
         own: list[int] = []
         with np.errstate(all="ignore"):
-            for subterm in self._structure.subterms:
-                if subterm.variables == {name}:
-                    computed.fill(subterm, matrix)
+            for subterm in self.subterms:
+                needed = [self._structure.factors[factor] for factor in subterm.factors]
+                if frozenset[str]().union(*needed) == {name}:
+                    arrays.fill(subterm, matrix)
                     own.extend(range(subterm.start, subterm.stop))
+            for factor, names in self._structure.factors.items():
+                if isinstance(factor, CategoricalFactor) and names == {name}:
+                    arrays.codes(factor)
         columns = np.array(own, dtype=np.intp)
         return columns, matrix[:, columns], ~arrays.missing
-
-    def response(self, records: Records) -> Array:
-        """The response, (n,); NaN where missing."""
-        arrays = Arrays(records, self.domain, self._n_records(records))
-        with np.errstate(all="ignore"):
-            values = np.array(self._structure.response.columns(arrays)[0])
-        if self.unbounded:
-            arrays.missing |= ~np.isfinite(values)
-        values[arrays.missing] = np.nan
-        return values
 
     def _require_bounds(self, names: tuple[str, ...]) -> None:
         missing = [name for name in names if name in self.unbounded]
@@ -270,13 +269,13 @@ class Design:
     def column_bounds(self, boxes: Boxes) -> tuple[Array, Array]:
         """Bounds of every column on every box, two (K, p) arrays."""
         self._require_bounds(self.variables)
-        bounds = Bounds(Intervals(self.domain, boxes))
+        bounds = Bounds(self.domain, boxes)
         return self._column_bounds(bounds, len(boxes))
 
     def _column_bounds(self, bounds: Bounds, n_boxes: int) -> tuple[Array, Array]:
         lower = np.empty((n_boxes, len(self.column_names)))
         upper = np.empty_like(lower)
-        for subterm in self._structure.subterms:
+        for subterm in self.subterms:
             for j, interval in enumerate(bounds.columns(subterm), start=subterm.start):
                 lower[:, j] = interval.lower
                 upper[:, j] = interval.upper
@@ -291,9 +290,9 @@ class Design:
         centres: clamp columns to `column_bounds`.
         """
         self._require_bounds(self.variables)
-        bounds = Bounds(Intervals(self.domain, boxes))
+        bounds = Bounds(self.domain, boxes)
         lower, upper = self._column_bounds(bounds, len(boxes))
-        return short_centres(self._structure.subterms, bounds, lower, upper)
+        return short_centres(self.subterms, bounds, lower, upper)
 
     def radius2(self, boxes: Boxes, centre: Array | None = None) -> Array:
         """Largest squared norm of a scaled deviation on every box, (K,).
@@ -303,12 +302,12 @@ class Design:
         m may be given instead.
         """
         self._require_bounds(self.variables)
-        bounds = Bounds(Intervals(self.domain, boxes))
+        bounds = Bounds(self.domain, boxes)
         lower, upper = self._column_bounds(bounds, len(boxes))
         if centre is not None:
-            return radius2(self._structure.subterms, bounds, lower, upper, centre)
+            return radius2(self.subterms, bounds, lower, upper, centre)
         middle = lower + (upper - lower) / 2
-        largest = radius2(self._structure.subterms, bounds, lower, upper, middle)
+        largest = radius2(self.subterms, bounds, lower, upper, middle)
         return np.asarray(np.minimum(largest, (upper > lower).sum(axis=1)))
 
     def bin_geometry(self, boxes: Boxes) -> tuple[Array, Array, Array, Array]:
@@ -317,9 +316,9 @@ class Design:
         Columns that are constant on a box are centred on their value.
         """
         self._require_bounds(self.variables)
-        bounds = Bounds(Intervals(self.domain, boxes))
+        bounds = Bounds(self.domain, boxes)
         lower, upper = self._column_bounds(bounds, len(boxes))
-        subterms = self._structure.subterms
+        subterms = self.subterms
         short = short_centres(subterms, bounds, lower, upper)
         centre = np.where(upper > lower, short, lower)
         return lower, upper, centre, radius2(subterms, bounds, lower, upper, centre)
@@ -327,8 +326,8 @@ class Design:
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
         self._require_bounds(self.response_variables)
-        bounds = Bounds(Intervals(self.domain, Boxes({}, {}, {})))
-        (interval,) = bounds.numeric(self._structure.response)
+        bounds = Bounds(self.domain, Boxes({}, {}, {}))
+        (interval,) = bounds.numeric(self.response_factor)
         return float(interval.lower.min()), float(interval.upper.max())
 
     def invert_response(self, values: Array) -> tuple[str, Array] | None:
@@ -339,19 +338,13 @@ class Design:
         Values that no raw value reaches are first moved into the response's
         bounds, where these are known.
         """
-        inverse = invert(self._structure.response.expression, np.asarray(values, dtype=np.float64))
+        inverse = invert(self.response_factor.expression, np.asarray(values, dtype=np.float64))
         if inverse is None or not set(self.response_variables).isdisjoint(self.unbounded):
             return inverse
         name, raw = inverse
-        nearest = invert(
-            self._structure.response.expression, np.clip(values, *self.response_bounds())
-        )
+        nearest = invert(self.response_factor.expression, np.clip(values, *self.response_bounds()))
         assert nearest is not None
         return name, np.where(np.isfinite(raw), raw, nearest[1])
-
-    def _requirements(self) -> Iterator[Requirement]:
-        for factor in (*self._structure.right_factors, self._structure.response):
-            yield from factor.requirements()
 
 
 def build_design(

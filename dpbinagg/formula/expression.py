@@ -1,17 +1,21 @@
 """Expressions: what a factor of a formula computes for one record.
 
-An expression is a small immutable tree. One walker, `evaluate`, computes it
-with whatever backend it is given: arrays of records, intervals over boxes, or
-source code of another language.
+An expression is a small immutable tree. On records it is computed by the functions of `OPERATIONS`
+alone: all of them are elementwise, so that the value of a record depends on that record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any
 
-V = TypeVar("V")
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+MAX_PRODUCT_POWER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +70,6 @@ COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
 LOGICAL = frozenset({"and", "or", "xor", "not"})
 
 
-class Backend(Protocol[V]):
-    """What a walk needs: values for the leaves, and operations on them."""
-
-    def constant(self, value: float) -> V: ...
-
-    def variable(self, name: str) -> V: ...
-
-    def level(self, name: str, label: Hashable) -> V: ...
-
-    def apply(self, call: Call, arguments: Sequence[V]) -> V: ...
-
-    def within(self, call: Call) -> Backend[V]:
-        """The backend for the arguments of `call`."""
-        ...
-
-
-def evaluate(expression: Expression, backend: Backend[V]) -> V:
-    """Compute `expression` with `backend`."""
-    if isinstance(expression, Call):
-        inner = backend.within(expression)
-        return backend.apply(expression, [evaluate(a, inner) for a in expression.arguments])
-    if isinstance(expression, Variable):
-        return backend.variable(expression.name)
-    if isinstance(expression, Level):
-        return backend.level(expression.name, expression.label)
-    return backend.constant(expression.value)
-
-
 def leaves(expression: Expression) -> Iterator[Variable | Level]:
     """The variables of `expression`, left to right, repeated as they occur."""
     if isinstance(expression, Call):
@@ -113,3 +89,53 @@ def is_boolean(expression: Expression) -> bool:
     if isinstance(expression, Call):
         return expression.operation in COMPARISONS or expression.operation in LOGICAL
     return isinstance(expression, Level)
+
+
+def power(base: Array, exponent: Array) -> Array:
+    """`base ** exponent`; whole exponents up to 16 by repeated multiplication.
+
+    Each product is rounded correctly, so the computed power is monotone wherever the power is.
+    """
+    if np.ndim(exponent) == 0 and float(exponent).is_integer():
+        whole = int(exponent)
+        if 1 <= abs(whole) <= MAX_PRODUCT_POWER:
+            base = product = np.asarray(base, dtype=np.float64)
+            for digit in bin(abs(whole))[3:]:
+                product = product * product
+                if digit == "1":
+                    product = product * base
+            return product if whole > 0 else 1.0 / product
+    return np.asarray(np.power(base, exponent))
+
+
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "pow": power,
+    "neg": np.negative,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+    "not": np.logical_not,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "where": np.where,
+    **{
+        name: getattr(np, name)
+        for name in (
+            *("log", "log2", "log10", "log1p", "exp", "exp2", "expm1", "sqrt", "cbrt", "arcsinh"),
+            *("sinh", "tanh", "arctan", "sign", "floor", "ceil", "trunc", "rint", "abs", "square"),
+            *("cosh", "sin", "cos"),
+        )
+    },
+}

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula.arrays import MAX_PRODUCT_POWER, power
-from dpbinagg.formula.functions import Function
+from dpbinagg.formula import expression
+from dpbinagg.formula.expression import MAX_PRODUCT_POWER, power
+from dpbinagg.formula.functions import FUNCTIONS
 
 Array = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -114,20 +115,22 @@ def _wave(compute: Callable[[Array], Array], peak: float, x: Interval) -> Interv
     return Interval(np.maximum(lower, -1.0), np.minimum(upper, 1.0))
 
 
-def apply_function(function: Function, x: Interval) -> Interval:
+def apply_function(name: str, x: Interval) -> Interval:
+    """Bounds of a function of the white list."""
+    function, compute = FUNCTIONS[name], expression.OPERATIONS[name]
     if function.above is not None:
         wrong = x.lower < function.above if function.closed else x.lower <= function.above
         if np.any(wrong):
             rule = f"must be {'at least' if function.closed else 'above'} {function.above:g}"
             raise UndefinedError(0, rule, "lower")
     if function.shape == "sine":
-        return _wave(function.compute, np.pi / 2, x)
+        return _wave(compute, np.pi / 2, x)
     if function.shape == "cosine":
-        return _wave(function.compute, 0.0, x)
+        return _wave(compute, 0.0, x)
     if function.shape == "even":
-        bounds = even(function.compute, x)
+        bounds = even(compute, x)
     else:
-        bounds = Interval(function.compute(x.lower), function.compute(x.upper))
+        bounds = Interval(compute(x.lower), compute(x.upper))
     return bounds if function.exact else widen(bounds)
 
 

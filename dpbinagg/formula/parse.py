@@ -15,20 +15,19 @@ from typing import NoReturn
 import numpy as np
 
 from dpbinagg.errors import FormulaError
-from dpbinagg.formula.arrays import Arrays
 from dpbinagg.formula.expression import (
     Call,
     Constant,
     Expression,
     Level,
     Variable,
-    evaluate,
     is_boolean,
     variables,
 )
 from dpbinagg.formula.foreign import equivalent, not_python
 from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
 from dpbinagg.formula.literals import call_arguments, is_none, label, number
+from dpbinagg.formula.rows import Arrays
 from dpbinagg.public.domain import Categorical, Domain
 
 BINARY: Mapping[type[ast.AST], str] = {
@@ -310,7 +309,7 @@ def _fold(operation: str, arguments: tuple[Expression, ...], node: ast.expr) -> 
     if variables(call):
         return call
     with np.errstate(all="ignore"):
-        value = float(evaluate(call, Arrays({}, Domain(), 0)))
+        value = float(Arrays({}, Domain(), 0).value(call))
     if not math.isfinite(value):
         raise FormulaError(f"{call.source} is not a finite number; correct it")
     return Constant(value)

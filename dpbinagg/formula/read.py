@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.categories import contrast, declared_levels, variable_factor
 from dpbinagg.formula.expression import is_boolean
-from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, Truth
 from dpbinagg.formula.foreign import bar, both, equivalent
 from dpbinagg.formula.literals import call_arguments, is_none, label, number, numbers
 from dpbinagg.formula.parse import SPLINES, Parser, is_call, syntax, variable_name
-from dpbinagg.formula.splines import Basis
+from dpbinagg.formula.rows import Basis, CategoricalFactor, Factor, NumericFactor, Truth
+from dpbinagg.public.domain import Domain
 
 SPLINE_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "bs": ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
@@ -22,7 +22,19 @@ SPLINE_ARGUMENTS: dict[str, tuple[str, ...]] = {
 
 
 class Reader(Parser):
-    """Reads whole factors; `Parser` reads the expressions inside them."""
+    """Reads whole factors; `Parser` reads the expressions inside them.
+
+    Attributes
+    ----------
+    contrasts : dict of str to patsy contrast
+        Of the factors that ask for one, by code.
+    """
+
+    def __init__(
+        self, domain: Domain, constants: Mapping[str, float], only_levels: frozenset[str]
+    ) -> None:
+        super().__init__(domain, constants, only_levels)
+        self.contrasts: dict[str, object] = {}
 
     def factor(self, code: str) -> Factor:
         """The factor with this code; errors name the term."""
@@ -70,9 +82,11 @@ class Reader(Parser):
         arguments = call_arguments(call, ("data", "contrast", "levels"))
         levels = declared_levels(call)
         coding = contrast(arguments.get("contrast"))
+        if coding is not None:
+            self.contrasts[code] = coding
         name = variable_name(arguments["data"])
         if name is not None and name not in self.constants:
-            return variable_factor(code, name, self.domain, levels, coding)
+            return variable_factor(code, name, self.domain, levels)
         expression = self.expression(arguments["data"])
         if not is_boolean(expression):
             raise FormulaError(
@@ -81,7 +95,7 @@ class Reader(Parser):
             )
         if levels not in (None, (False, True)):
             raise FormulaError("the levels of a comparison are [False, True]; remove levels=")
-        return CategoricalFactor(code, Truth(expression), (False, True), coding)
+        return CategoricalFactor(code, Truth(expression), (False, True))
 
     def _spline(self, code: str, call: ast.Call) -> NumericFactor:
         assert isinstance(call.func, ast.Name)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.analyst.estimators import FALLBACK
-from dpbinagg.analyst.fit import Estimates
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.api import dp_release
 from dpbinagg.errors import DataError, DomainError, DPBinAggError, DPBinAggWarning
@@ -162,7 +161,7 @@ def plan(
                 rng=generator,
                 **options,
             )
-        found = Estimates(release)
+        found = release.estimates()
         best = next(found[name] for name in FALLBACK if name in found)
         terms = best.identified_terms
         known.append(np.ones(len(beta), dtype=bool) if terms is None else terms)

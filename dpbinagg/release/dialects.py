@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbinagg.formula import Design
-from dpbinagg.formula.expression import Call, evaluate
-from dpbinagg.formula.factors import CategoricalFactor, Factor, NumericFactor, VariableLevels
+from dpbinagg.formula.expression import Call, Expression, Level, Variable
+from dpbinagg.formula.rows import CategoricalFactor, Factor, NumericFactor, VariableLevels
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.names import r_variables, stata_variables
 
@@ -129,16 +129,18 @@ class Dialect:
             return f'"{text}"'
         return '"' + "".join(c if c.isascii() else f"\\U{ord(c):08x}" for c in text) + '"'
 
-    def apply(self, call: Call, arguments: Sequence[str]) -> str:
-        """An operation."""
-        pattern = self.operations.get(call.operation)
-        if pattern is None or pattern.count("{}") != len(arguments):
-            raise Untranslatable(call.operation)
-        return pattern.format(*arguments)
-
-    def within(self, call: Call) -> Dialect:
-        """The same dialect."""
-        return self
+    def expression(self, expression: Expression) -> str:
+        """An expression."""
+        if isinstance(expression, Call):
+            pattern = self.operations.get(expression.operation)
+            if pattern is None or pattern.count("{}") != len(expression.arguments):
+                raise Untranslatable(expression.operation)
+            return pattern.format(*map(self.expression, expression.arguments))
+        if isinstance(expression, Variable):
+            return self.variable(expression.name)
+        if isinstance(expression, Level):
+            return self.level(expression.name, expression.label)
+        return self.constant(expression.value)
 
     def columns(self, design: Design) -> list[str]:
         """Every design column as an expression; the intercept is ``1``."""
@@ -155,13 +157,13 @@ class Dialect:
 
     def response(self, design: Design) -> str:
         """The response as an expression."""
-        return strip(evaluate(design.response_expression, self))
+        return strip(self.expression(design.response_factor.expression))
 
     def _factor(self, factor: Factor, coding: np.ndarray | None) -> str:
         if isinstance(factor, NumericFactor):
             if factor.basis is not None:
                 raise Untranslatable(factor.name)
-            return evaluate(factor.expression, self)
+            return self.expression(factor.expression)
         assert isinstance(factor, CategoricalFactor)
         assert coding is not None
         if not isinstance(factor.source, VariableLevels):

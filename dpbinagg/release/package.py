@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from dpbinagg.release.release import Release
 from dpbinagg.release.replication import replication_files
 from dpbinagg.release.saving import privacy_file, statistics_files
+from dpbinagg.release.transcript import Released
 
 
 def package_files(
-    release: Release,
+    release: Released,
     results: Any,
     table: pd.DataFrame,
     copies: pd.DataFrame | None = None,

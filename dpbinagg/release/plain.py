@@ -16,14 +16,13 @@ from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
 from dpbinagg.public.partition import Partition
-from dpbinagg.release.release import Choice, Release
-from dpbinagg.release.transcript import Transcript
+from dpbinagg.release.transcript import Choice, Released, Transcript
 
 ARRAY = "array"
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def release_to_plain(release: Release) -> dict[str, Any]:
+def release_to_plain(release: Released) -> dict[str, Any]:
     """Everything of a release but its transcript."""
     return {
         "formula": release.formula,
@@ -41,7 +40,7 @@ def release_to_plain(release: Release) -> dict[str, Any]:
     }
 
 
-def release_from_plain(plain: Mapping[str, Any]) -> Release:
+def release_from_plain(plain: Mapping[str, Any]) -> Released:
     """The release that `release_to_plain` described, without its transcript."""
     declared = domain_from_plain(plain["declared"])
     design = build_design(plain["formula"], declared, plain["constants"])
@@ -52,7 +51,7 @@ def release_from_plain(plain: Mapping[str, Any]) -> Release:
             "version of the package, or of patsy, that reads formulas differently"
         )
     partition = Partition.from_dict(design.domain, design.variables, plain["partition"])
-    return Release(
+    return Released(
         design,
         declared,
         partition,

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula import Design
-from dpbinagg.formula.layout import RowLayout, row_layout
+from dpbinagg.formula.scaling import RowLayout, column_scaling, row_layout
 from dpbinagg.public.rounds import MomentRequest
-from dpbinagg.public.scaling import column_scaling
 
 Array = NDArray[np.float64]
 

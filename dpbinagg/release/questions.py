@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
+from dpbinagg.formula.scaling import BinScaling, bin_scaling
 from dpbinagg.kernel.cells import BinCells, Cells, Everyone, NormCells
 from dpbinagg.kernel.maps import (
     Deviations,
@@ -29,7 +30,6 @@ from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
-from dpbinagg.public.scaling import BinScaling, bin_scaling
 
 Floats = NDArray[np.float64]
 

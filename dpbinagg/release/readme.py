@@ -10,8 +10,8 @@ from typing import Any
 from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.about import NOT_STATED, About
-from dpbinagg.release.release import Release
 from dpbinagg.release.scripts import template
+from dpbinagg.release.transcript import Released
 
 STATISTICS = ("bins.csv", "moments.csv", "release.json", "transcript.json")
 SOFTWARE = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "opendp")
@@ -60,7 +60,7 @@ NO_COPIES = (
 
 
 def readme(
-    release: Release,
+    release: Released,
     results: Any,
     names: Sequence[str],
     about: About,
@@ -104,7 +104,7 @@ def readme(
     return text.encode()
 
 
-def readme_of_statistics(release: Release, names: Sequence[str]) -> bytes:
+def readme_of_statistics(release: Released, names: Sequence[str]) -> bytes:
     """The README of a release from which nothing can be estimated."""
     files = "\n".join(f"- `{name}`: {FILES[name]}" for name in FILES if name in names)
     text = (
@@ -123,7 +123,7 @@ def _cautions(results: Any) -> str:
     return "".join(f"**{note}**\n\n" for note in urgent)
 
 
-def _variables(release: Release, results: Any) -> str:
+def _variables(release: Released, results: Any) -> str:
     """A table of the variables with their descriptions."""
     names = dict.fromkeys([*results.design.response_variables, *release.design.variables])
     rows = [_variable(name, release.domain[name]) for name in names if name in release.domain]

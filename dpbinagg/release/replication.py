@@ -14,15 +14,15 @@ from dpbinagg.public.domain import Domain
 from dpbinagg.release.exports import frame_to_csv, table_bytes, table_files
 from dpbinagg.release.names import short_names
 from dpbinagg.release.plain import domain_to_plain, to_json
-from dpbinagg.release.release import Release
 from dpbinagg.release.scripts import Job, scripts, template
+from dpbinagg.release.transcript import Released
 
 TABLE, COPIES = "synthetic", "synthetic_copies"
 READERS = {"dpbinagg.R": "dpbinagg.R", "dpbinagg.ado": "dpbinagg.ado"}
 
 
 def replication_files(
-    release: Release,
+    release: Released,
     results: Any,
     table: pd.DataFrame,
     copies: pd.DataFrame | None = None,
@@ -32,7 +32,7 @@ def replication_files(
 
     Parameters
     ----------
-    release : Release
+    release : Released
     results : results object
         The regression that is published.
     table : DataFrame

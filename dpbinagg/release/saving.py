@@ -20,12 +20,11 @@ from dpbinagg.release.plain import (
     tree_to_plain,
 )
 from dpbinagg.release.readme import readme_of_statistics
-from dpbinagg.release.release import Release
 from dpbinagg.release.tables import MOMENTS, bins_to_csv, moments_to_csv
-from dpbinagg.release.transcript import Entry, Transcript
+from dpbinagg.release.transcript import Entry, Released, Transcript
 from dpbinagg.release.validity import check_release
 
-__all__ = ["check_target", "load_release", "privacy_file", "save_release", "statistics_files"]
+__all__ = ["check_target", "privacy_file", "read_release", "save_release", "statistics_files"]
 
 TRANSCRIPT = "transcript.json"
 DAMAGE = (
@@ -43,7 +42,7 @@ DAMAGE = (
 
 
 def save_release(
-    release: Release,
+    release: Released,
     folder: str | Path,
     *,
     overwrite: bool = False,
@@ -56,7 +55,7 @@ def save_release(
 
     Parameters
     ----------
-    release : Release
+    release : Released
     folder : path
         Made if it does not exist.
     overwrite : bool
@@ -76,7 +75,7 @@ def save_release(
     """
     from dpbinagg import __version__
 
-    if not isinstance(release, Release):
+    if not isinstance(release, Released):
         raise ReleaseError(f"release must be a Release, got {type(release).__name__}")
     if files is None:
         made = {**statistics_files(release), "privacy.txt": privacy_file(release.privacy)}
@@ -85,37 +84,8 @@ def save_release(
     return Path(folder)
 
 
-def load_release(folder: str | Path) -> Release:
-    """Read a release that `DPResults.save` or `Release.save` wrote, equal to the last bit.
-
-    `ols()` on it gives the estimate that was saved.
-
-    Parameters
-    ----------
-    folder : path
-
-    Returns
-    -------
-    Release
-
-    Raises
-    ------
-    ReleaseError
-        If the folder is damaged, was edited, or has another version; the message says
-        what is wrong.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from dpbinagg import dp_release
-    >>> from dpbinagg.datasets import load_school
-    >>> school = load_school()
-    >>> release = dp_release("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = load_release(release.save(f"{folder}/release"))
-    >>> bool((again.ols().params == release.ols().params).all())
-    True
-    """
+def read_release(folder: str | Path) -> Released:
+    """What `save_release` wrote, equal to the last bit; see `dpbinagg.load_release`."""
     files = read_folder(folder)
     try:
         plain = json.loads(files["release.json"])
@@ -133,7 +103,7 @@ def load_release(folder: str | Path) -> Release:
         ) from None
 
 
-def statistics_files(release: Release) -> dict[str, bytes]:
+def statistics_files(release: Released) -> dict[str, bytes]:
     """Public facts and the transcript, and tables of it that are easy to read elsewhere."""
     plain = {"format": FORMAT, "schema": SCHEMA, **release_to_plain(release)}
     files = {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 BIN_KEYS = ("count", "dev_x", "dev_y")
 MOMENTS = "moments"
@@ -33,12 +33,12 @@ def from_csv(content: bytes) -> tuple[list[str], list[list[str]]]:
     return rows[0], rows[1:]
 
 
-def bin_keys(release: Release) -> tuple[str, ...]:
+def bin_keys(release: Released) -> tuple[str, ...]:
     """Statistics that go into the table of bins."""
     return tuple(key for key in BIN_KEYS if key in release.statistics)
 
 
-def bins_to_csv(release: Release) -> bytes:
+def bins_to_csv(release: Released) -> bytes:
     """One row for each bin: its box, what was released, and the noise of each number."""
     header, columns = ["bin_id"], [list(range(release.n_bins))]
     for names, values in (_boxes(release), _statistics(release)):
@@ -47,7 +47,7 @@ def bins_to_csv(release: Release) -> bytes:
     return to_csv(header, zip(*columns, strict=True))
 
 
-def _boxes(release: Release) -> tuple[list[str], list[list[Any]]]:
+def _boxes(release: Released) -> tuple[list[str], list[list[Any]]]:
     boxes, names, columns = release.partition.boxes, [], []
     for name, variable in release.partition.domain.items():
         if isinstance(variable, Numeric):
@@ -63,7 +63,7 @@ def _levels(variable: Categorical, members: Iterable[bool]) -> str:
     return "|".join(str(lv) for lv, held in zip(variable.levels, members, strict=True) if held)
 
 
-def _statistics(release: Release) -> tuple[list[str], list[list[Any]]]:
+def _statistics(release: Released) -> tuple[list[str], list[list[Any]]]:
     names, columns = [], []
     for key in bin_keys(release):
         labels = _labels(release, key)
@@ -74,13 +74,13 @@ def _statistics(release: Release) -> tuple[list[str], list[list[Any]]]:
     return names, columns
 
 
-def _labels(release: Release, key: str) -> list[str]:
+def _labels(release: Released, key: str) -> list[str]:
     if key == "dev_x":
         return [f"dev {name}" for name in release.column_names]
     return ["count"] if key == "count" else [f"dev {release.design.response_name} (response)"]
 
 
-def moments_to_csv(release: Release) -> bytes:
+def moments_to_csv(release: Released) -> bytes:
     """One row for each entry of the matrix of second moments."""
     scaling = release.column_scaling
     names = ["1", *(release.column_names[j] for j in scaling.varying)]

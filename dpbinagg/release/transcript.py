@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula import Design
+from dpbinagg.accounting import Allocation
+from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
 from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.public.scaling import bin_scaling
 from dpbinagg.release.products import column_moments
 from dpbinagg.release.questions import (
     COUNTS,
@@ -110,6 +114,127 @@ class Transcript(Sequence[Entry]):
     def without(self, *names: str) -> Transcript:
         """The entries of other names."""
         return Transcript([entry for entry in self if entry.question.name not in names])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The estimate that stands for a release; None is the release's own, or the best.
+
+    Attributes
+    ----------
+    formula : str, optional
+        The released model or a smaller one.
+    estimator, cov_type : str, optional
+        As in `dp_ols`.
+    """
+
+    formula: str | None = None
+    estimator: str | None = None
+    cov_type: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """All that a release holds: public facts, and the transcript.
+
+    What computes from a release needs no more than this; `Release`, which callers see, adds verbs.
+
+    Attributes
+    ----------
+    design : Design
+        The formula over the working domain.
+    declared : Domain
+        The bounds and levels as the caller declared them.
+    partition : Partition
+    allocation : Allocation
+        The mu of each component, per record added or removed.
+    calibration : str
+        "joint" or "paper".
+    privacy : Privacy
+    transcript : Transcript
+        Every question that was asked, its noisy answer, and its mu.
+    choice : Choice
+        What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
+        asked for, or that was saved.
+    """
+
+    design: Design
+    declared: Domain
+    partition: Partition
+    allocation: Allocation
+    calibration: str
+    privacy: Privacy
+    transcript: Transcript = field(repr=False)
+    choice: Choice = Choice()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed from the fields is computed again.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _views(self) -> tuple[Statistics, Statistics]:
+        return statistics_of(
+            self.transcript, self.outer, self.design, self.partition, self.calibration
+        )
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """What was released, by component; one without a share of the budget is absent.
+
+        ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
+        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
+        ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
+        `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from
+        what was released before, not from records.
+        """
+        return self._views[0]
+
+    @property
+    def noise_scales(self) -> Mapping[str, Any]:
+        """Standard deviations of the noise of `statistics`, same keys and shapes."""
+        return self._views[1]
+
+    @property
+    def formula(self) -> str:
+        """The formula of the release."""
+        return self.design.formula
+
+    @property
+    def domain(self) -> Domain:
+        """The working domain: declared bounds, or ranges found privately."""
+        return self.design.domain
+
+    @property
+    def mu(self) -> float:
+        """True privacy of the release."""
+        return self.privacy.mu
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return self.partition.n_bins
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the design columns."""
+        return self.design.column_names
+
+    @cached_property
+    def outer(self) -> Design:
+        """The formula on the bounds that contributions to moments and rounds were held to."""
+        design = build_design(self.formula, self.declared, dict(self.design.constants))
+        return design.bounded_by(self.domain)
+
+    @property
+    def bin_scaling(self) -> BinScaling:
+        """Public centres and half-widths of the columns in every bin."""
+        return bin_scaling(self.design, self.partition, self.calibration)
+
+    @property
+    def column_scaling(self) -> ColumnScaling:
+        """Public centre and scale of every column over the working domain."""
+        return column_scaling(self.design)
 
 
 def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.errors import ReleaseError
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 
-def check_release(release: Release) -> None:
+def check_release(release: Released) -> None:
     """Refuse statistics that do not fit the design and the partition.
 
     Checksums find damage; this finds content that was written with the right

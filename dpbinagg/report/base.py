@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,14 @@ from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.formula import Design
-from dpbinagg.release.release import Release
 from dpbinagg.report import cov_types, identification, tidy
 from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.references import references
 from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
+
+if TYPE_CHECKING:
+    from dpbinagg.report.verbs import Release
 
 MANY = 1e12
 """Degrees of freedom at which the F distribution is the chi-square one."""
@@ -205,7 +207,9 @@ class ReleaseResults(Inference):
         return None if noise is None else noise / (2.0 * self.sigma)
 
     def _statistics(self, estimate: Estimate) -> FitStatistics | None:
-        return fit_statistics(self.release, self.design, estimate, self.model.k_constant)
+        return fit_statistics(
+            self.release, self.release.steps, self.design, estimate, self.model.k_constant
+        )
 
     def _released_fit(self, name: str) -> FitStatistics:
         """The fit statistics, for the attribute `name`, which cannot be had without."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dpbinagg.analyst.estimators import COV_TYPES, FALLBACK, NEEDS
+from dpbinagg.analyst.estimators import FALLBACK, NEEDS
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 
-def model_design(release: Release, formula: str | None) -> Design:
+def model_design(release: Released, formula: str | None) -> Design:
     """The design of `formula` on the release's working domain."""
     if formula is None or formula == release.formula:
         return release.design
@@ -53,13 +53,6 @@ def require_alpha(alpha: float) -> None:
         raise ReleaseError(
             f"alpha must lie strictly between 0 and 1, got {alpha!r}; 0.05 gives 95% intervals"
         )
-
-
-def family_of(release: Release, design: Design, cov_type: str | None) -> Mapping[str, Estimate]:
-    """Every estimate of `design` that the release allows, by estimator."""
-    from dpbinagg.analyst import fit
-
-    return fit.Estimates(release, design, cov_type or COV_TYPES[0])
 
 
 def choose(

@@ -13,7 +13,7 @@ from dpbinagg.analyst.fit import released_bins, released_moments
 from dpbinagg.errors import FormulaError
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.public.rows import rows_of
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 from dpbinagg.report.labels import readable
 from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, axis, bins_of
 
@@ -94,7 +94,7 @@ def margins(
     ]
 
 
-def margin(release: Release, synthetic: pd.DataFrame, name: str) -> Margin:
+def margin(release: Released, synthetic: pd.DataFrame, name: str) -> Margin:
     """Released and synthetic shares of a covariate.
 
     A cell holds at least the records of the I bins inside it and at most those of the J
@@ -132,7 +132,7 @@ def _histogram(values: Floats, edges: Floats) -> Floats:
     return np.asarray(counts / max(len(values), 1) / np.diff(edges))
 
 
-def response_margin(release: Release, synthetic: pd.DataFrame) -> Margin:
+def response_margin(release: Released, synthetic: pd.DataFrame) -> Margin:
     """The synthetic response, and its mean as it was released."""
     design = release.design
     if all(name in synthetic.columns for name in design.response_variables):
@@ -145,7 +145,7 @@ def response_margin(release: Release, synthetic: pd.DataFrame) -> Margin:
     return Margin(name, None, edges, _histogram(values, edges), mean=mean)
 
 
-def _response_mean(release: Release) -> tuple[float, float] | None:
+def _response_mean(release: Released) -> tuple[float, float] | None:
     """Noisy mean of the response and half the length of its interval, from the better source."""
     found = []
     bins, moments = released_bins(release), released_moments(release)

@@ -11,7 +11,7 @@ from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 from dpbinagg.report.identification import sentences
 from dpbinagg.report.references import reference_notes
 from dpbinagg.report.tables import decimals_for, listed, number, power, significant, whole
@@ -83,7 +83,7 @@ def explain(results: ReleaseResults) -> list[str]:
     return notes
 
 
-def _levels_of_nobody(release: Release, names: tuple[str, ...]) -> list[str]:
+def _levels_of_nobody(release: Released, names: tuple[str, ...]) -> list[str]:
     """Declared levels that the released counts do not tell from empty ones."""
     texts = []
     for name, margin in release.statistics.get("margins", {}).items():
@@ -125,7 +125,7 @@ def _rough(value: float) -> str:
     return whole(value) if value >= 10.0 else significant(value, 2)
 
 
-def _never_split(release: Release, estimator: str) -> list[str]:
+def _never_split(release: Released, estimator: str) -> list[str]:
     """Variables that no bin edge cuts, for estimates that rest on the bins."""
     if estimator not in ("naive", "corrected", "paper"):
         return []
@@ -141,7 +141,7 @@ def _never_split(release: Release, estimator: str) -> list[str]:
     ]
 
 
-def _guarantee(release: Release, delta: float, epsilon: float) -> str:
+def _guarantee(release: Released, delta: float, epsilon: float) -> str:
     relation = RELATIONS[release.privacy.neighbours]
     text = (
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against {relation}, "
@@ -150,7 +150,7 @@ def _guarantee(release: Release, delta: float, epsilon: float) -> str:
     return f"{text} {EXACT_BIT}" if release.privacy.missing == "raise" else text
 
 
-def _calibration(release: Release) -> list[str]:
+def _calibration(release: Released) -> list[str]:
     if release.calibration != "paper":
         return []
     if math.isclose(release.privacy.claimed_mu, release.mu):
@@ -162,7 +162,7 @@ def _calibration(release: Release) -> list[str]:
     ]
 
 
-def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
+def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     """Bounds that values were held to, and where they came from.
 
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
@@ -195,7 +195,7 @@ def _ranges(release: Release, names: tuple[str, ...]) -> list[str]:
     return notes
 
 
-def range_source(release: Release, name: str, working: Numeric) -> str:
+def range_source(release: Released, name: str, working: Numeric) -> str:
     """Where the working range of a variable came from, in words."""
     given = release.declared[name] if name in release.declared else Numeric()
     if not isinstance(given, Numeric):

@@ -22,7 +22,7 @@ from dpbinagg.analyst.types import Bins
 from dpbinagg.errors import FormulaError, NotReleasedError
 from dpbinagg.public.domain import Categorical
 from dpbinagg.public.rows import rows_of
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 from dpbinagg.report.compare import interval
 from dpbinagg.report.identification import CELL, identified, masked
 from dpbinagg.report.labels import readable
@@ -196,7 +196,7 @@ def _spread(results: ReleaseResults) -> Floats:
     return np.where(dummy | (deviation == 0.0), 1.0, deviation)
 
 
-def axis(release: Release, name: str, most: int = MOST_CELLS) -> Axis:
+def axis(release: Released, name: str, most: int = MOST_CELLS) -> Axis:
     """The cells into which the bins cut a variable."""
     if name not in release.partition.variables:
         raise FormulaError(
@@ -224,7 +224,7 @@ def _overlap(low: Floats, high: Floats, edges: Floats) -> Floats:
     return np.asarray(np.maximum(ends - starts, 0.0) / (high - low)[:, None])
 
 
-def bins_of(release: Release) -> Bins:
+def bins_of(release: Released) -> Bins:
     """What the release says of its bins."""
     bins = released_bins(release)
     if bins is None:
@@ -235,7 +235,7 @@ def bins_of(release: Release) -> Bins:
     return bins
 
 
-def density(release: Release, x: str, y: str) -> Density:
+def density(release: Released, x: str, y: str) -> Density:
     """Noisy count per area: ``sum_k c_k s_ki t_kj`` over the size of cell (i, j), or 0."""
     across, up = axis(release, x), axis(release, y)
     counts = bins_of(release).counts
@@ -244,7 +244,7 @@ def density(release: Release, x: str, y: str) -> Density:
     return Density(across, up, values)
 
 
-def pairs(release: Release) -> list[tuple[str, str]]:
+def pairs(release: Released) -> list[tuple[str, str]]:
     """Pairs of covariates, those of numeric ones first."""
     names = sorted(
         release.partition.variables, key=lambda name: isinstance(release.domain[name], Categorical)
@@ -252,7 +252,9 @@ def pairs(release: Release) -> list[tuple[str, str]]:
     return list(combinations(names, 2))
 
 
-def means(source: ReleaseResults | Release, x: str, synthetic: pd.DataFrame | None = None) -> Means:
+def means(
+    source: ReleaseResults | Released, x: str, synthetic: pd.DataFrame | None = None
+) -> Means:
     """Means of the response over the cells of `x`.
 
     With D and C the noisy sums of ``y - centre`` and counts in a cell, the mean is
@@ -260,7 +262,7 @@ def means(source: ReleaseResults | Release, x: str, synthetic: pd.DataFrame | No
     The fitted mean takes the mean prediction for the synthetic records of every bin,
     and spreads it over the cells in the same way.
     """
-    release = source if isinstance(source, Release) else source.release
+    release = source if isinstance(source, Released) else source.release
     bins, across = bins_of(release), axis(release, x)
     count = bins.counts @ across.shares
     size = np.sqrt((across.shares**2).sum(axis=0))
@@ -269,7 +271,7 @@ def means(source: ReleaseResults | Release, x: str, synthetic: pd.DataFrame | No
     offset = ((bins.sum_y - bins.centre_y * bins.counts) @ across.shares) / safe
     noise = size * np.sqrt(bins.sd_y**2 + (offset * bins.sd_count) ** 2) / safe
     fitted = None
-    if not isinstance(source, Release):
+    if not isinstance(source, Released):
         fitted = np.where(clear, _fitted(source, bins, across, synthetic), np.nan)
     response = readable(release.design.response_name)
     return Means(across, bins.centre_y + offset, QUANTILE * noise, fitted, response)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 from dpbinagg.report import canvas, margins, palette, pictures
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def plot_coefficients(
 
 @explains_arguments
 def plot_bins(
-    results: ReleaseResults | Release,
+    results: ReleaseResults | Released,
     x: str | None = None,
     y: str | None = None,
     ax: Any = None,
@@ -137,7 +137,7 @@ def plot_bins(
     -------
     matplotlib Axes
     """
-    release = results if isinstance(results, Release) else results.release
+    release = results if isinstance(results, Released) else results.release
     if x is None and y is not None:
         raise FormulaError("y needs x: pass both covariates, or x alone for means of the response")
     if x is None:
@@ -299,7 +299,7 @@ def _series_label(name: str) -> str:
     return "naive: noise ignored" if name == "naive" else f"private ({name})"
 
 
-def _only_variable(release: Release) -> str:
+def _only_variable(release: Released) -> str:
     if not release.partition.variables:
         raise FormulaError("the model has no covariates, so there are no bins to plot")
     return release.partition.variables[0]

@@ -12,8 +12,8 @@ from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.release.about import About
 from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
-from dpbinagg.release.release import Choice
 from dpbinagg.release.saving import check_target, save_release
+from dpbinagg.release.transcript import Choice
 from dpbinagg.report.origin import Origin
 from dpbinagg.report.page import MOST_ROWS, render
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import IdentificationWarning
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
-from dpbinagg.release.release import Release
 from dpbinagg.report import summary as printed
 from dpbinagg.report import tables, tidy
 from dpbinagg.report.base import ReleaseResults
 from dpbinagg.report.compare import Comparison
 from dpbinagg.report.cov_types import misnomer, resolve
-from dpbinagg.report.fitting import choose, family_of, model_design
+from dpbinagg.report.fitting import choose, model_design
 from dpbinagg.report.identification import MOST_TERMS, callers_level, identified
 from dpbinagg.report.notes import remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpbinagg.inputs import Seed, SyntheticKind
+    from dpbinagg.report.verbs import Release
 
 __all__ = ["DPResults", "DPResultsWrapper", "fit_release"]
 
@@ -332,6 +333,7 @@ class DPResults(ReleaseResults):
             bin_id=bin_id,
             rng=rng,
             design=self.design,
+            steps=self.release.steps,
         )
 
     def formula_for(self, table: pd.DataFrame) -> str:
@@ -390,7 +392,7 @@ def fit_release(
     """
     own = None if cov_type is None else resolve(cov_type, estimator)
     design = model_design(release, formula)
-    family = family_of(release, design, own)
+    family = release.estimates(design, own or COV_TYPES[0])
     estimate, notes = choose(family, estimator)
     if cov_type is not None:
         # The next best estimate may be shown, with another covariance.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
 from dpbinagg.report.identification import CELL
@@ -234,7 +234,7 @@ def ranges(results: DPResults) -> Markup:
     )
 
 
-def _range(release: Release, name: str) -> tuple[str, str]:
+def _range(release: Released, name: str) -> tuple[str, str]:
     variable = release.domain[name]
     if isinstance(variable, Categorical):
         return ", ".join(str(level) for level in variable.levels), "declared"

@@ -20,7 +20,7 @@ from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.engines import memory
 from dpbinagg.errors import DataError
-from dpbinagg.formula import Design
+from dpbinagg.formula.rows import RowMap
 from dpbinagg.kernel import cells, maps, privtree, view
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import LINEAR_BITS
@@ -29,7 +29,8 @@ from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.questions import Answer
 from dpbinagg.kernel.sums import Sum
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.dialogue import Dialogue
+from dpbinagg.protocol import settings
+from dpbinagg.protocol.conduct import Dialogue
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.questions import count_question
 from dpbinagg.release.transcript import Entry
@@ -177,10 +178,10 @@ def ranges_without_noise(patch: Patch) -> None:
 def ranges_past_the_mechanism(patch: Patch) -> None:
     real = pipeline.one_way
 
-    def faulty(dialogue: Dialogue, *arguments: Any) -> Any:
-        curator_ = dialogue.curator
-        curator_._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
-        found = real(dialogue, *arguments)
+    def faulty(ask: Any, *arguments: Any) -> Any:
+        curator_ = ask.__self__.curator
+        curator_._privatise = lambda sums, *_: sums.astype(np.float64)
+        found = real(ask, *arguments)
         del curator_._privatise
         return found
 
@@ -264,7 +265,12 @@ def outlier_unclipped(patch: Patch) -> None:
             whole[0] = np.trunc(np.clip(scaled, -1e6, 1e6) * 2.0**LINEAR_BITS)
         return whole
 
-    patch.setattr(Design, "response", lambda self, records: np.array(records["y"]))
+    def unclipped(self: RowMap, records: Any) -> Any:
+        columns, _, codes = evaluate(self, records)
+        return columns, np.array(records["y"]), codes
+
+    evaluate = RowMap.__call__
+    patch.setattr(RowMap, "__call__", unclipped)
     patch.setattr(maps.Deviations, "vectors", faulty)
 
 
@@ -278,7 +284,7 @@ def tree_with_a_third_of_the_noise(patch: Patch) -> None:
 
 
 def replacement_taken_for_addition(patch: Patch) -> None:
-    patch.setattr(pipeline, "per_record_mu", lambda mu, neighbours: mu)
+    patch.setattr(settings, "per_record_mu", lambda mu, neighbours: mu)
 
 
 def undeclared_level_refused(patch: Patch) -> None:

@@ -13,6 +13,7 @@ from tables_for_engines import BOUNDS, FORMULA, frame, in_process, write_parquet
 from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.scaling import column_scaling
 from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import OneHot, Outer, Unit
@@ -25,7 +26,6 @@ from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import MomentRequest, RoundRequest
-from dpbinagg.public.scaling import column_scaling
 from dpbinagg.release.questions import (
     bin_questions,
     count_question,

@@ -20,8 +20,8 @@ from dpbinagg import Budget, dp_release
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release import folder as folders
 from dpbinagg.release.plain import to_json, tree_from_plain, tree_to_plain
-from dpbinagg.release.release import Release
-from dpbinagg.release.saving import load_release, save_release
+from dpbinagg.release.saving import save_release
+from dpbinagg.report.verbs import Release, load_release
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_a_killed_process_leaves_the_old_folder_or_none(release, copy):
         "    real(*args); seen.append(1)\n"
         "    if len(seen) == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
         "folder._write = write\n"
-        "from dpbinagg.release.saving import load_release\n"
+        "from dpbinagg import load_release\n"
         "load_release(sys.argv[1]).save(sys.argv[1], overwrite=True)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(copy)], check=False, env=environment())

@@ -15,9 +15,9 @@ from dpbinagg.kernel.questions import Answer, scales_of
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.release.questions import bin_questions
-from dpbinagg.release.release import Release
 from dpbinagg.release.transcript import Entry, Transcript, with_bins
 from dpbinagg.report.results import DPResults, DPResultsWrapper
+from dpbinagg.report.verbs import Release
 
 FORMULA = "np.log(wage) ~ educ + exper + I(exper**2) + C(region)"
 DOMAIN = Domain(

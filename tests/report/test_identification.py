@@ -26,6 +26,7 @@ from dpbinagg.errors import (
 )
 from dpbinagg.report import charts, identification, page, pictures
 from dpbinagg.report.results import fit_release
+from dpbinagg.report.verbs import Release
 
 EDUC, EXPER, SQUARE = 4, 5, 6
 NEW = pd.DataFrame({"educ": [0, 12], "exper": [5.0, 10.0], "region": ["N", "S"]})
@@ -261,7 +262,7 @@ def test_other_packages_see_nothing_there(res):
 
 def test_fitting_warns_and_names_the_terms(monkeypatch):
     family = {**make_family(), "refined": partial()}
-    monkeypatch.setattr("dpbinagg.report.results.family_of", lambda *_: family)
+    monkeypatch.setattr(Release, "estimates", lambda *_: family)
     with pytest.warns(IdentificationWarning, match="does not determine the coefficients of educ"):
         fit_release(make_release())
 

@@ -12,9 +12,9 @@ from properties import examples
 
 from dpbinagg import Budget, dp_ols
 from dpbinagg.analyst.fit import released_bins
-from dpbinagg.analyst.refit import refit
 from dpbinagg.analyst.synthesis.copies import combine_copies
 from dpbinagg.errors import DPBinAggWarning, IdentificationWarning, ReleaseError
+from dpbinagg.report.refit import refit
 
 WAGE = "np.log(wage) ~ educ + exper + I(exper**2) + C(region) + union"
 BOUNDS = {

@@ -16,7 +16,7 @@ from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.ols.coordinates import COLLINEAR, canonical_basis, rare_ridge
 from dpbinagg.analyst.ols.ensemble import inverse_root
 from dpbinagg.analyst.types import Array
-from dpbinagg.formula.layout import RowLayout
+from dpbinagg.formula.scaling import RowLayout
 from dpbinagg.public.rounds import MomentRequest
 
 FAR, ROOM = 0.998, 1.05

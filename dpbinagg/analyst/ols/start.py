@@ -20,7 +20,7 @@ from dpbinagg.analyst.ols.margins import SEED
 from dpbinagg.analyst.ols.moments import MomentPlan
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.formula.layout import RowLayout
+from dpbinagg.formula.scaling import RowLayout
 from dpbinagg.release.products import complete
 
 FEWEST = 20.0

@@ -11,7 +11,7 @@ from dpbinagg.analyst.ols.coordinates import Coordinates
 from dpbinagg.analyst.ols.ensemble import inverse_root, moved, spectrum
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array
-from dpbinagg.formula.layout import RowLayout
+from dpbinagg.formula.scaling import RowLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dpbinagg.analyst.ols.start import start
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
-from dpbinagg.formula.layout import RowLayout, row_layout
+from dpbinagg.formula.scaling import RowLayout, row_layout
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 

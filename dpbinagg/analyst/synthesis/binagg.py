@@ -19,7 +19,7 @@ from dpbinagg.analyst.synthesis.carriers import Continuous, carriers
 from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 
 def conditional_rows(
@@ -49,7 +49,7 @@ def conditional_rows(
     return np.asarray(rows)
 
 
-def require_bins(release: Release) -> Bins:
+def require_bins(release: Released) -> Bins:
     """The bins of a release, or an error that says why there are none."""
     bins = released_bins(release)
     if bins is None:
@@ -78,7 +78,7 @@ def table_names(design: Design) -> tuple[dict[int, str], str]:
 
 
 def binagg_rows(
-    release: Release, size: int | None, rng: np.random.Generator
+    release: Released, size: int | None, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """A table of design columns whose bin sums equal the release, and the bin of each row.
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.fit import replay
 from dpbinagg.analyst.ols.ensemble import spectrum
+from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.carriers import Continuous
 from dpbinagg.analyst.synthesis.laws import Law
@@ -17,7 +17,7 @@ from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.types import Array
 from dpbinagg.public.rows import Rows
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 LEAST_VARIANCE = 0.1
 """Of errors of a row, in that of all: the line through squared residuals may be negative."""
@@ -39,22 +39,25 @@ class Joint:
 
     Attributes
     ----------
-    release : Release
+    release : Released
     spreader : Spreader
     laws : dict of Law
         Of the variables that were counted.
+    steps : Steps or None
+        Where moments and rounds lead.
     """
 
-    release: Release
+    release: Released
     spreader: Spreader
     laws: dict[str, Law]
+    steps: Steps | None
 
     @cached_property
     def _moments(self) -> tuple[Array, Array, float] | None:
         """Whitening, mean of ``w w'``, variance of its noise over that of sampling."""
-        if "moments" not in self.release.statistics:
+        if self.steps is None:
             return None
-        state = replay(self.release).state
+        state = self.steps.state
         lifted = spectrum(state.gram, state.noise).lifted / state.nobs
         rho = float(np.mean(state.noise**2)) / state.nobs
         return state.whitening, lifted, rho
@@ -97,7 +100,7 @@ class Joint:
         ``v(x) = w' A^-1 M c`` where ``w'c = 1``.
         """
         even, intercept = np.full(size, np.sqrt(scale)), self.release.design.intercept
-        fitted = replay(self.release).fitted if self._moments is not None else None
+        fitted = None if self.steps is None else self.steps.fitted
         if fitted is None or intercept is None or not rows:
             return even
         whitening = fitted.state.whitening

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.ols.margins import Margin
 from dpbinagg.analyst.types import Array
 from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.release.release import Release
-from dpbinagg.release.transcript import margins
+from dpbinagg.release.transcript import Released, margins
 
 STANDS_OUT = 2.5
 """Cells with counts below so many noise standard deviations share what they have with those beside
@@ -75,7 +74,7 @@ class Law:
         return np.asarray(values)
 
 
-def released_laws(release: Release) -> dict[str, Law]:
+def released_laws(release: Released) -> dict[str, Law]:
     """The law of every variable that was counted."""
     return laws_of(margins(release.transcript), release.declared, release.domain)
 

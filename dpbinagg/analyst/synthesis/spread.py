@@ -21,7 +21,7 @@ from dpbinagg.analyst.types import Array, Bins
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.rows import Rows
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 PRIOR_SHARE = 1.0 / 3.0
 """Standard deviation of a bin's mean around the model's, in half-widths of the box."""
@@ -33,7 +33,7 @@ class Spreader:
 
     Attributes
     ----------
-    release : Release
+    release : Released
     boxes : Boxes
         Those of the partition.
     bins : Bins or None
@@ -43,14 +43,14 @@ class Spreader:
     carried : list of Carrier
     """
 
-    release: Release
+    release: Released
     boxes: Boxes
     bins: Bins | None
     shape: Shape | None
     carried: list[Carrier]
 
     @classmethod
-    def of(cls, release: Release) -> Spreader:
+    def of(cls, release: Released) -> Spreader:
         """Read what is needed from a release, once."""
         bins, moments = released_bins(release), released_moments(release)
         if moments is not None:

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import total
+from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
@@ -42,7 +43,7 @@ from dpbinagg.formula.submodel import linear_map
 from dpbinagg.inputs import SyntheticKind
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.rows import Rows, column_of, spread_rows
-from dpbinagg.release.release import Release
+from dpbinagg.release.transcript import Released
 
 KINDS = get_args(SyntheticKind)
 STANDS_OUT = 1.0
@@ -57,7 +58,7 @@ BIN, COPY = "bin_id", "copy"
 
 
 def synthesize(
-    release: Release,
+    release: Released,
     estimate: Estimate,
     size: int | None = None,
     copies: int = 1,
@@ -65,12 +66,13 @@ def synthesize(
     bin_id: bool = False,
     rng: Any = None,
     design: Design | None = None,
+    steps: Steps | None = None,
 ) -> pd.DataFrame:
     """Make synthetic records from a release.
 
     Parameters
     ----------
-    release : Release
+    release : Released
     estimate : Estimate
         The regression that "calibrated" rows reproduce.
     size : int, optional
@@ -87,6 +89,8 @@ def synthesize(
         None draws from the operating system's entropy.
     design : Design, optional
         The model of `estimate` where that is smaller than the release's.
+    steps : Steps, optional
+        Where moments and rounds of the release lead.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def synthesize(
             f"{len(model.column_names)} columns; pass the design of the smaller model"
         )
     generator = np.random.default_rng(rng)
-    maker = _Maker(release, estimate, model, size, kind)
+    maker = _Maker(release, estimate, model, size, kind, steps)
     params = draw_params(estimate, copies, generator) if copies > 1 else estimate.params[None, :]
     frames = []
     for number in range(copies):
@@ -128,7 +132,13 @@ class _Maker:
     """Makes one table after another from the same release and model."""
 
     def __init__(
-        self, release: Release, estimate: Estimate, model: Design, size: int | None, kind: str
+        self,
+        release: Released,
+        estimate: Estimate,
+        model: Design,
+        size: int | None,
+        kind: str,
+        steps: Steps | None,
     ) -> None:
         self.release, self.estimate, self.model, self.kind = release, estimate, model, kind
         least = len(model.column_names) + 2 if kind == "calibrated" else 1
@@ -138,7 +148,7 @@ class _Maker:
         self.spreader = Spreader.of(release)
         self.released_params = self._released_params()
         laws = released_laws(release)
-        self.joint = Joint(release, self.spreader, laws)
+        self.joint = Joint(release, self.spreader, laws, steps)
         self.outcome = Outcome.of(release.design, laws, release.declared)
 
     def make(
@@ -331,7 +341,7 @@ def _plain_response(design: Design) -> str | None:
     return names[0] if len(names) == 1 and design.response_name == names[0] else None
 
 
-def _volumes(release: Release) -> Array:
+def _volumes(release: Released) -> Array:
     """Share of the domain that every box covers, for a release without counts."""
     boxes, volume = release.partition.boxes, np.ones(release.n_bins)
     for name, lower in boxes.lower.items():

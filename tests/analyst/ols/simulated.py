@@ -11,8 +11,7 @@ from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
 from dpbinagg.analyst.ols.start import start
 from dpbinagg.analyst.ols.steps import begin
 from dpbinagg.formula import build_design
-from dpbinagg.formula.coded import CodedDesign
-from dpbinagg.formula.layout import coded_scaling, row_layout
+from dpbinagg.formula.scaling import row_layout
 from dpbinagg.protocol.ranges import bin_index, histogram_edges, needs_range, working_range
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.public.rounds import RoundAnswer, norm, weights
@@ -40,8 +39,8 @@ def table(formula, bounds, frame):
     names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
     records = convert(frame, domain, names)
     columns, response = design.columns(records), design.response(records)
-    layout, scaling = row_layout(design), coded_scaling(design)
-    numbers, y, codes = CodedDesign(design)(records)
+    layout, scaling = row_layout(design), row_layout(design).scaling
+    numbers, y, codes = layout.row_map(records)
     z = (numbers[:, scaling.varying] - scaling.centre[scaling.varying]) / scaling.scale[
         scaling.varying
     ]

@@ -1,11 +1,15 @@
 """From a release to the estimate: replay, budgets, wide factors, unknown bounds."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
 from dpbinagg import Budget, dp_release, load_release
+from dpbinagg.release.questions import SCORES
 
 BOUNDS = {"x": (0, 10), "g": list("abcd"), "y": (-10, 20)}
 FORMULA = "y ~ x + C(g)"
@@ -59,3 +63,15 @@ def test_bounds_that_nobody_knows():
     exact = smf.ols(FORMULA, frame).fit()
     assert np.all(np.abs(fit.params - exact.params.to_numpy()) < 4 * fit.bse)
     assert fit.bse["x"] < 1.5 * exact.bse["x"]
+
+
+def test_steps_are_handed_on_but_never_kept():
+    """What a release led to is known to who made it; copies and files fold the transcript again."""
+    release = dp_release(FORMULA, people(2000), mu=1.0, bounds=BOUNDS, rng=1)
+    assert "steps" in vars(release)
+    for copy in (replace(release), pickle.loads(pickle.dumps(release))):
+        assert "steps" not in vars(copy)
+        assert copy.ols().params.equals(release.ols().params)
+        assert copy.ols().cov_params().equals(release.ols().cov_params())
+    other = replace(release, transcript=release.transcript.without(SCORES))
+    assert other.ols().estimator == "combined"

@@ -13,8 +13,8 @@ from dpbinagg.analyst.synthesis.binagg import require_bins, table_names
 from dpbinagg.analyst.synthesis.tables import BIN
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release.questions import MOMENTS, SCORES
-from dpbinagg.release.release import Release
 from dpbinagg.release.transcript import Transcript, with_bins
+from dpbinagg.report.verbs import Release
 
 if TYPE_CHECKING:
     from dpbinagg.inputs import CovType

@@ -1,4 +1,4 @@
-"""Public scalings that turn a record's contribution into a vector of norm at most 1.
+"""Public scalings that bring columns to [-1, 1], and what becomes of factors on the way.
 
 They follow from the design's bounds alone. The curator divides by them before
 it sums, the analyst multiplies the noisy sums by them afterwards.
@@ -7,19 +7,22 @@ it sums, the analyst multiplies the noisy sums by them afterwards.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula import Design
+from dpbinagg.formula.design import Design
+from dpbinagg.formula.rows import RowMap, Subterm
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.partition import Partition
 
 Floats = NDArray[np.float64]
 NARROW = 2.0**-40
 """A column whose half-width is below this share of its magnitude is constant."""
+FEWEST = 3
+"""Levels from which on a factor is a code: one of two levels is a number like any other."""
 
 
 def centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -128,3 +131,96 @@ def column_scaling(design: Design) -> ColumnScaling:
     low_y, high_y = design.response_bounds()
     middle, half_y = response_scale(low_y, high_y)
     return ColumnScaling(centre[0], half[0], middle, half_y)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How design columns follow from what the kernel sees, which has factors as codes.
+
+    What wide factors cost is then a look-up.
+
+    A factor of one term, or the crossing of several, makes its design columns by a public matrix:
+    column j of a record at level l is ``matrix[l, j]``. All other columns are numbers.
+
+    The kernel sees a record as ``f = (1, z*, codes, y*)``: the numbers scaled to [-1, 1], one-hot
+    codes, and the response. Design columns and response follow: ``x = design_map' f``, ``y =
+    centre_y + scale_y y*``.
+
+    Attributes
+    ----------
+    row_map : RowMap
+        Gives a constant and the numbers, (n, 1 + q); the response; the codes, (F, n).
+    scaling : ColumnScaling
+        Of the constant, the numbers and the response.
+    design_map : (m, p) array
+    numeric : (q,) array of int
+        Design columns that are numbers.
+    factors : tuple of ((L, c) array, (c,) array of int)
+        Contrast matrix of each factor and the design columns it makes.
+    levels : tuple of int
+        Of the factors.
+    intercept : int or None
+    centre_y, scale_y : float
+    """
+
+    row_map: RowMap
+    scaling: ColumnScaling
+    design_map: Floats
+    numeric: NDArray[np.intp]
+    factors: tuple[tuple[Floats, NDArray[np.intp]], ...]
+    levels: tuple[int, ...]
+    intercept: int | None
+    centre_y: float
+    scale_y: float
+
+
+@lru_cache(maxsize=16)
+def row_layout(design: Design) -> RowLayout:
+    """A design with factors as codes, and its map from ``f = (1, z*, codes, y*)``."""
+    coded = tuple(s for s in design.subterms if s.n_levels >= FEWEST)
+    numbers = [s for s in design.subterms if s.factors and s.n_levels < FEWEST]
+    numeric = np.array([j for s in numbers for j in range(s.start, s.stop)], dtype=np.intp)
+    factors = tuple((_matrix(s), np.arange(s.start, s.stop)) for s in coded)
+    placed = [Subterm((), (), 0)]
+    for subterm in numbers:
+        placed.append(replace(subterm, start=placed[-1].stop))
+    row_map = RowMap(
+        design.domain, design.response_factor, tuple(placed), coded, bool(design.unbounded)
+    )
+    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    centre, half = centre_and_half_width(
+        np.append(1.0, lower[0, numeric]), np.append(1.0, upper[0, numeric])
+    )
+    scaling = ColumnScaling(centre, half, *response_scale(*design.response_bounds()))
+    varying, n_levels = scaling.varying, sum(len(matrix) for matrix, _ in factors)
+    design_map = np.zeros((len(varying) + n_levels + 2, len(design.column_names)))
+    if design.intercept is not None:
+        design_map[0, design.intercept] = 1.0
+    design_map[0, numeric] = scaling.centre[1:]
+    design_map[1 + np.arange(len(varying)), numeric[varying - 1]] = scaling.scale[varying]
+    start = 1 + len(varying)
+    for matrix, columns in factors:
+        design_map[start : start + len(matrix), columns] = matrix
+        start += len(matrix)
+    return RowLayout(
+        row_map=row_map,
+        scaling=scaling,
+        design_map=design_map,
+        numeric=numeric,
+        factors=factors,
+        levels=tuple(len(matrix) for matrix, _ in factors),
+        intercept=design.intercept,
+        centre_y=scaling.centre_y,
+        scale_y=scaling.scale_y,
+    )
+
+
+def _matrix(subterm: Subterm) -> Floats:
+    """Columns of every combination of levels, that of the first factor moving fastest."""
+    found = np.ones((1, 1))
+    for matrix in subterm.matrices:
+        assert matrix is not None
+        found = np.einsum("ab,cd->cadb", found, matrix).reshape(
+            len(matrix) * len(found), found.shape[1] * matrix.shape[1]
+        )
+    return np.asarray(found)
