@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbinagg.kernel.grid import Floats, Integers
 from dpbinagg.kernel.histogram import histogram
-from dpbinagg.kernel.view import Projection, View
+from dpbinagg.kernel.view import Projection, View, misses_nothing
 from dpbinagg.public.partition import Partition
 
 
@@ -79,10 +79,24 @@ class Everyone(_Counts):
 
 
 @dataclass(frozen=True, eq=False)
+class Completeness(_Counts):
+    """A cell for the records that miss nothing, and one for those that miss anything."""
+
+    kind: ClassVar[str] = "completeness"
+    raw: ClassVar[bool] = True
+    n_cells: ClassVar[int] = 2
+
+    def index(self, view: View, projection: Projection | None) -> Integers:
+        kept = misses_nothing(view.records)
+        return np.zeros(view.n, dtype=np.int64) if kept is None else 1 - kept.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class NumberCells(_Counts):
     """Intervals of a raw variable: ``edges[i] < x <= edges[i + 1]``, the outer ones take the rest.
 
-    A missing number is in no cell, or in one more, the last, if `missing`.
+    With `outside`, two more cells take the rest: ``x <= edges[0]``, and what is above the last
+    edge. A missing number is in no cell, or in one more, the last, if `missing`.
     """
 
     kind: ClassVar[str] = "number"
@@ -90,10 +104,16 @@ class NumberCells(_Counts):
     name: str
     edges: Floats
     missing: bool = False
+    outside: bool = False
+
+    @property
+    def n_within(self) -> int:
+        """Number of intervals."""
+        return len(self.edges) - 1
 
     @property
     def n_cells(self) -> int:
-        return len(self.edges) - 1 + self.missing
+        return self.n_within + 2 * self.outside + self.missing
 
     def check(self, projection: Projection | None) -> None:
         require_edges(self.edges, 2)
@@ -101,7 +121,10 @@ class NumberCells(_Counts):
     def index(self, view: View, projection: Projection | None) -> Integers:
         values = np.asarray(view.records[self.name], dtype=np.float64)
         index = np.searchsorted(self.edges, values, side="left") - 1
-        index = np.clip(index, 0, len(self.edges) - 2)
+        index = np.clip(index, 0, self.n_within - 1)
+        if self.outside:
+            index[values <= self.edges[0]] = self.n_within
+            index[values > self.edges[-1]] = self.n_within + 1
         index[np.isnan(values)] = self.n_cells - 1 if self.missing else -1
         return index
 
@@ -110,7 +133,12 @@ class NumberCells(_Counts):
         none = np.isnan(values)
         known = values[~none] if none.any() else values
         counts = np.zeros(self.n_cells, dtype=np.int64)
-        counts[: len(self.edges) - 1] = histogram(known, self.edges)
+        counts[: self.n_within] = histogram(known, self.edges)
+        if self.outside:
+            low, high = int((known <= self.edges[0]).sum()), int((known > self.edges[-1]).sum())
+            counts[0] -= low
+            counts[self.n_within - 1] -= high
+            counts[self.n_within : self.n_within + 2] = low, high
         if self.missing:
             counts[-1] = none.sum()
         return counts
@@ -118,22 +146,29 @@ class NumberCells(_Counts):
 
 @dataclass(frozen=True, eq=False)
 class LevelCells(_Counts):
-    """Levels of a raw categorical variable; missing as in `NumberCells`."""
+    """Levels of a raw categorical variable.
+
+    What is no level is in no cell; with `missing` in one more; with `outside` too, codes below -1
+    and beyond the levels, which stand for values that nobody declared, are in a cell before it.
+    """
 
     kind: ClassVar[str] = "level"
     raw: ClassVar[bool] = True
     name: str
     n_levels: int
     missing: bool = False
+    outside: bool = False
 
     @property
     def n_cells(self) -> int:
-        return self.n_levels + self.missing
+        return self.n_levels + self.outside + self.missing
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         codes = np.asarray(view.records[self.name], dtype=np.int64)
-        out = (codes < 0) | (codes >= self.n_levels)
-        return np.where(out, self.n_levels if self.missing else -1, codes)
+        none = self.n_cells - 1 if self.missing else -1
+        strange = self.n_levels if self.outside else none
+        levels = (codes >= 0) & (codes < self.n_levels)
+        return np.where(levels, codes, np.where(codes == -1, none, strange))
 
 
 @dataclass(frozen=True, eq=False)

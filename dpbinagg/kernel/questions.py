@@ -101,8 +101,8 @@ _KINDS: dict[str, Any] = {
     for kind in (
         *(maps.OneHot, maps.Unit, maps.Direction, maps.Outer, maps.OuterBeyond, maps.Interval),
         *(maps.Deviations, maps.Tensor, maps.UnitInside, moments.Moments),
-        *(cells.Everyone, cells.NumberCells, cells.LevelCells, cells.FactorCells),
-        *(cells.NormCells, cells.BinCells, Projection, Question),
+        *(cells.Everyone, cells.Completeness, cells.NumberCells, cells.LevelCells),
+        *(cells.FactorCells, cells.NormCells, cells.BinCells, Projection, Question),
     )
 }
 """The closed set of what a question may hold."""

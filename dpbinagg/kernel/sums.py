@@ -53,10 +53,17 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """The sums that several questions ask for, in one pass."""
+    """The sums that several questions ask for, in one pass.
+
+    Engines leave incomplete records out unless they are wanted, by all questions or by none.
+    """
 
     questions: tuple[Question, ...]
     rows: Rows | None
+
+    def __post_init__(self) -> None:
+        if len({question.records == "all" for question in self.questions}) > 1:
+            raise ValueError("questions about all records are asked by themselves")
 
     @property
     def keys(self) -> tuple[object, ...]:

@@ -31,7 +31,8 @@ from dpbinagg.release.questions import (
     round_answer,
     round_question,
 )
-from dpbinagg.release.transcript import Entry, Transcript
+from dpbinagg.release.transcript import Entry, Transcript, counted
+from dpbinagg.report.left_out import require_some
 from dpbinagg.report.verbs import Release
 
 LARGE_TABLE = 10_000
@@ -88,6 +89,7 @@ def conduct(
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
     counts = one_way(dialogue.ask, design, kept, allocation.ranges)
+    require_some(counted(Transcript(dialogue.entries)))
     outer = design.bounded_by(counts.working)
     design = design.with_domain(counts.working)
     check_scale(design)

@@ -32,11 +32,10 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.formula import Design
-from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.protocol.detection import Tail, best, detect, missing, tail_end
 from dpbinagg.public.domain import Domain, Numeric, Variable
-from dpbinagg.release.questions import margin_question
+from dpbinagg.release.questions import completeness_answer, margin_answer, margin_question
 
 Array = NDArray[np.float64]
 
@@ -152,7 +151,7 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
             and (edges := margins[name].edges) is not None
             and too_coarse(edges, (working[name].lower, working[name].upper), variable)
         }
-        more, again, its_sd = _look(ask, coarse, rest)
+        more, again, its_sd = _look(ask, coarse, rest, declared=False)
         for name, first in coarse.items():
             margin = margins[name] = more[name]
             assert margin.edges is not None
@@ -165,23 +164,24 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
 
 
 def _look(
-    ask: Ask, variables: Mapping[str, Variable], mu: float
+    ask: Ask, variables: Mapping[str, Variable], mu: float, declared: bool = True
 ) -> tuple[dict[str, Margin], float, float]:
-    """Noisy counts of each variable, the noisy total, and the noise of each count."""
-    cells: dict[str, Cells] = {
-        name: NumberCells(name, histogram_edges(variable))
-        if isinstance(variable, Numeric)
-        else LevelCells(name, len(variable.levels))
+    """Noisy counts of each variable, the noisy total, and the noise of each count.
+
+    `declared` says whether bounds are the caller's.
+    """
+    edges = {
+        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
         for name, variable in variables.items()
     }
-    (answer,) = ask([margin_question(cells, with_total=True)], [mu])
-    *counts, total = answer.values
-    sd = float(answer.scales[-1][0])
+    question = margin_question(edges, variables, declared)
+    (answer,) = ask([question], [mu])
+    counts, sd = completeness_answer(question, answer)
     margins = {
-        name: Margin(one.edges if isinstance(one, NumberCells) else None, found, sd)
-        for (name, one), found in zip(cells.items(), counts, strict=True)
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margin_answer(question, answer).items()
     }
-    return margins, float(total[0]), sd
+    return margins, float(counts[0]), sd
 
 
 def histogram_edges(variable: Numeric) -> Array:
