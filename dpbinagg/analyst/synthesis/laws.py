@@ -85,7 +85,8 @@ def laws_of(
     """Laws from one-way counts: edges, counts and the noise of a count by variable."""
     found = {}
     for name, facts in counted.items():
-        margin, variable = Margin(**facts), bounds[name]
+        margin = Margin(facts["edges"], facts["counts"], facts["sd"])
+        variable = bounds[name]
         if isinstance(variable, Categorical):
             found[name] = Law(_shares(_levels(margin)), None, None)
         else:
