@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
-from dpbinagg.accounting._numbers import as_positive
+from dpbinagg.accounting._numbers import as_number
 from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
@@ -101,7 +101,7 @@ def total_mu(mu: object, epsilon: object, delta: object) -> float:
         if epsilon is None or delta is None:
             raise BudgetError("epsilon= and delta= belong together; give both, or mu= instead")
         return gdp.mu(epsilon, delta)  # type: ignore[arg-type]
-    return as_positive(mu, "mu")
+    return as_number(mu, "mu", "positive")
 
 
 @dataclass(frozen=True)
