@@ -26,6 +26,7 @@ from dpbinagg.kernel.sums import Engine, Task
 from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import Settings, allocate, total_mu
+from dpbinagg.public.arguments import refuse_unknown
 from dpbinagg.release.questions import MARGINS
 from dpbinagg.report import tables
 from dpbinagg.report.verbs import Release
