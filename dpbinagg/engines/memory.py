@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpbinagg.engines.base import Piece, add_up
-from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Task
+from dpbinagg.engines.base import Piece
+from dpbinagg.kernel.grid import Sums, add_up
+from dpbinagg.kernel.questions import Sum
 from dpbinagg.kernel.view import complete
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.domain import Domain
@@ -31,8 +31,8 @@ class MemoryEngine:
         (records,) = self._source.batches(self._domain, self._variables)
         return records
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
         if task.all_records:
-            return add_up(task, Piece(self._all()).run(task, keep=False))
-        return add_up(task, self._piece.run(task, keep=True))
+            return add_up(task.zeros(), Piece(self._all()).run(task, keep=False))
+        return add_up(task.zeros(), self._piece.run(task, keep=True))

@@ -19,13 +19,13 @@ from dpbinagg.kernel.maps import (
     Deviations,
     Direction,
     Map,
+    Moments,
     OneHot,
     Outer,
     OuterBeyond,
     Tensor,
     UnitInside,
 )
-from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.partition import Partition
