@@ -85,7 +85,8 @@ def _ours(**options: Any) -> Method:
         if result.privacy.mu > MU * (1 + 1e-9):
             raise RuntimeError(f"true mu is {result.privacy.mu:g}, more than {MU:g}")
         interval = np.asarray(result.conf_int())
-        return Fit(np.asarray(result.params), interval[:, 0], interval[:, 1])
+        # Coefficients that are not identified are NaN in the table, and numbers in predictions.
+        return Fit(np.asarray(result.estimate.params), interval[:, 0], interval[:, 1])
 
     return fit
 

@@ -18,7 +18,11 @@ import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "vignettes" / "09-benchmarks.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "vignettes" / "03-choosing.md",
+    ROOT / "vignettes" / "09-benchmarks.md",
+)
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 NAMES = {
     "ols": "OLS (not private)",
@@ -31,6 +35,7 @@ NAMES = {
 SOURCES = {
     "populations": ("populations_cells.csv", "benchmarks/populations.py --data FOLDER"),
     "checks": ("populations_checks.csv", "benchmarks/populations.py --data FOLDER"),
+    "planning": ("planning.csv", "benchmarks/planning.py --data FOLDER"),
     "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
     "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
@@ -107,6 +112,30 @@ def checks(table: pd.DataFrame) -> str:
     ]
     lines = [["aim", "found", ""], ["---", "---", "---"], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def planning(table: pd.DataFrame) -> str:
+    """What plans foresaw beside what releases said."""
+    rows = []
+    for kind, name in (("whole", "covariates and response"), ("covariates", "covariates alone")):
+        part = table[table.example == kind]
+        told, foreseen = part.identified >= 0.5, part.planned_identified >= 0.5
+        ratio = part.ratio[told & foreseen]
+        low, middle, high = ratio.quantile([0.05, 0.5, 0.95])
+        rows.append(
+            [
+                name,
+                f"{ratio.between(1 / 1.3, 1.3).mean():.0%} of {len(ratio)}",
+                *(number(float(value), 2) for value in (low, middle, high)),
+                f"{(told == foreseen).mean():.0%} of {len(part)}",
+            ]
+        )
+    header = ["the example has", "within 30%", "ratio, 5%", "median", "95%", "identified or not"]
+    return (
+        f"Planned over actual standard errors (medians of {int(table.replicates.max())} releases) "
+        f"in {table.cell.nunique()} settings of the populations of vignette 9, from an example of "
+        f"{int(table.rows.max()):,} people:\n\n{markdown(header, rows)}"
+    )
 
 
 def reach(table: pd.DataFrame) -> str:
@@ -237,6 +266,7 @@ def replicates(table: pd.DataFrame, remark: str = "") -> str:
 MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "populations": populations,
     "checks": checks,
+    "planning": planning,
     "reach": reach,
     "table1": table1,
     "table2": table2,

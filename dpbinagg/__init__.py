@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpbinagg.errors import FormulaError as FormulaError
     from dpbinagg.errors import IdentificationWarning as IdentificationWarning
     from dpbinagg.errors import MissingExtraError as MissingExtraError
+    from dpbinagg.errors import NothingLeftError as NothingLeftError
     from dpbinagg.errors import NotIdentifiedError as NotIdentifiedError
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
@@ -79,6 +80,7 @@ _EXPORTS = {
     "MissingExtraError": "dpbinagg.errors",
     "NotIdentifiedError": "dpbinagg.errors",
     "NotReleasedError": "dpbinagg.errors",
+    "NothingLeftError": "dpbinagg.errors",
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",
     "PrivacyWarning": "dpbinagg.errors",

@@ -14,11 +14,11 @@ from dpbinagg.formula.names import undeclared_names
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     Settings,
-    check_constants,
-    check_ledger,
-    check_order,
+    allocate,
+    check_kinds,
     check_scale,
     one_of,
+    true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
@@ -197,7 +197,7 @@ def dp_release(
     >>> release.privacy.mu
     1.0
     """
-    check_order(formula, data)
+    check_kinds(formula, data, constants, ledger)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -214,11 +214,10 @@ def dp_release(
     declared = declared_domain(settings.domain, source)
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
-    design = build_design(formula, declared, check_constants(constants))
+    design = build_design(formula, declared, constants)
     check_scale(design)
-    allocation = pipeline.allocate(settings, design)
-    check_ledger(ledger)
-    spends = pipeline.true_mu(settings, design, allocation)
+    allocation = allocate(settings, design)
+    spends = true_mu(settings, design, allocation)
     charge = (
         nullcontext()
         if ledger is None

@@ -59,6 +59,10 @@ class IncompleteError(DataError):
         super().__init__(message)
 
 
+class NothingLeftError(DataError):
+    """No complete record can be told from none, by noisy counts: values miss, or are undeclared."""
+
+
 class ArgumentError(DPBinAggError, TypeError):
     """A call has an argument that does not exist, or lacks one."""
 

@@ -194,6 +194,15 @@ def test_plan_needs_no_table(capsys):
     assert shown.count("Assumed:") == 1
 
 
+def test_plan_takes_a_public_example(capsys):
+    arguments = ("plan", "np.log(wage) ~ educ + C(region)", "--n", "100", "--mu", "0.05")
+    assert run(*arguments, "--bounds", CODEBOOK, "--example", str(data_path("wages"))) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "CAUTION: no term is identified" in shown
+    assert "(that of the example's)" in shown
+    assert "by the example: region" in shown
+
+
 def test_demo_shows_truth_beside_private(capsys):
     assert run("demo", "--rng", "1") == 0
     shown = capsys.readouterr().out

@@ -59,6 +59,56 @@ def test_transformed_response_and_public_example():
     assert narrow.frame["se"]["x"] > 2 * even.frame["se"]["x"]
 
 
+def skewed(n, rng):
+    """Money: its errors grow with x and have a long right tail."""
+    x = rng.gamma(2.0, 2.0, n).clip(0, 20)
+    y = (5 + 2 * x + (1 + x) * (rng.lognormal(0, 0.8, n) - np.exp(0.32))).clip(0, 200)
+    return pd.DataFrame({"x": x, "y": y})
+
+
+def test_an_example_with_its_response_foresees_errors_that_are_not_normal():
+    """Median of 16 releases, and of 12; each varies by some ten per cent."""
+    rng, bounds = np.random.default_rng(5), {"x": (0, 20), "y": (0, 200)}
+    example = skewed(4000, rng)
+    planned = plan("y ~ x", 3000, 1, bounds, example=example)
+    blind = plan("y ~ x", 3000, 1, bounds, sd=planned.sd, example=example[["x"]])
+    found = pd.DataFrame(
+        [dp_ols("y ~ x", skewed(3000, rng), mu=1, bounds=bounds, rng=rng).bse for _ in range(12)]
+    ).median()
+    ratio = planned.frame["se"] / found
+    assert ratio.between(1 / 1.3, 1.3).all(), ratio
+    assert blind.frame["se"]["x"] < 0.7 * found["x"]
+    assert "those of the example" in str(planned)
+    assert "up to twofold" in str(blind)
+
+
+def test_what_will_not_be_identified_is_named():
+    bounds = {"x": (0, 1), "z": (0, 1), "y": (0, 8)}
+    example = pd.DataFrame({"x": np.random.default_rng(0).random(500)})
+    example["z"] = example.x
+    planned = plan("y ~ x + z", 2000, 1, bounds, example=example)
+    assert list(planned.frame.index[planned.frame["se"].isna()]) == ["x", "z"]
+    assert "CAUTION: x, z will not be identified" in planned.table()
+
+
+def test_rare_levels_of_the_example_are_named():
+    example = pd.DataFrame({"c": ["a"] * 900 + ["b"] * 98 + ["d"] * 2})
+    bounds = {"c": ["a", "b", "d", "e"], "y": (0, 8)}
+    text = " ".join(str(plan("y ~ C(c)", 2000, 1, bounds, example=example)).split())
+    assert "by the example: c d (about 4), c e (about 0)." in text
+    assert "nothing here can tell" in " ".join(str(plan("y ~ C(c)", 2000, 1, bounds)).split())
+
+
+def test_each_made_up_record_stands_for_several():
+    """Standard errors go on with the root of n where no more records are made up."""
+    bounds = {"x": (0, 1), "y": (0, 8)}
+    some, many = (plan("y ~ x", n, 1, bounds) for n in (20_000, 8_000_000))
+    ordinary = some.frame["se_ols"] / many.frame["se_ols"]
+    assert ordinary.between(19, 21).all()
+    assert many.frame["ratio"].between(1.0, 1.07).all()
+    assert (many.frame["ratio"] < some.frame["ratio"]).all()
+
+
 @pytest.mark.parametrize(
     ("error", "options"),
     [
@@ -68,6 +118,8 @@ def test_transformed_response_and_public_example():
         (DataError, {"sd": -1.0}),
         (DataError, {"replicates": 0}),
         (DataError, {"example": pd.DataFrame({"z": [1.0]})}),
+        (DataError, {"example": pd.DataFrame({"x": [np.nan]})}),
+        (DataError, {"example": pd.DataFrame({"x": [0.1, 0.2, 0.3], "y": [0.1, 0.2, 0.3]})}),
         (BudgetError, {"mu": 0}),
         (DPBinAggError, {"coefficients": {"z": 1.0}}),
     ],

@@ -6,15 +6,18 @@ import math
 import numbers
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import SupportsFloat
+from typing import Literal, SupportsFloat
 
 from dpbinagg.errors import BudgetError
 
 MANTISSA_BITS = 53
 
 
-def as_number(value: object, name: str) -> float:
-    """Return `value` as a finite float, or say what is wrong with it.
+Rule = Literal["positive", "nonnegative", "probability"]
+
+
+def as_number(value: object, name: str, rule: Rule) -> float:
+    """Return `value` as a finite float that obeys a rule, or say what is wrong with it.
 
     Parameters
     ----------
@@ -22,6 +25,8 @@ def as_number(value: object, name: str) -> float:
         What the caller passed.
     name : str
         The argument's name, for the message.
+    rule : {"positive", "nonnegative", "probability"}
+        Above zero, at least zero, or strictly between zero and one.
     """
     if type(value).__name__ in ("bool", "bool_") or not isinstance(value, numbers.Real):
         raise BudgetError(
@@ -34,34 +39,16 @@ def as_number(value: object, name: str) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise BudgetError(f"{name} must be finite, but {number} was passed.")
-    return number
-
-
-def as_positive(value: object, name: str) -> float:
-    """Return `value` as a finite float above zero."""
-    number = as_number(value, name)
-    if number <= 0.0:
+    if rule == "positive" and number <= 0.0:
         raise BudgetError(f"{name} must be greater than zero, but {number} was passed.")
-    return number
-
-
-def as_nonnegative(value: object, name: str) -> float:
-    """Return `value` as a finite float of at least zero."""
-    number = as_number(value, name)
-    if number < 0.0:
+    if rule == "nonnegative" and number < 0.0:
         raise BudgetError(f"{name} must not be negative, but {number} was passed.")
-    return number + 0.0
-
-
-def as_probability(value: object, name: str) -> float:
-    """Return `value` as a float strictly between zero and one."""
-    number = as_number(value, name)
-    if not 0.0 < number < 1.0:
+    if rule == "probability" and not 0.0 < number < 1.0:
         raise BudgetError(
             f"{name} must lie strictly between 0 and 1, but {number} was passed; "
             f"a usual choice is far below one over the number of records."
         )
-    return number
+    return number + 0.0
 
 
 def sum_of_squares(values: Iterable[SupportsFloat]) -> Fraction:
@@ -79,7 +66,18 @@ def sum_of_squares(values: Iterable[SupportsFloat]) -> Fraction:
 
 def sqrt_down(square: Fraction) -> float:
     """Return the largest float whose exact square is at most `square`."""
-    root = _sqrt_near(square)
+    if square < 0:
+        raise ValueError("square must not be negative.")
+    if square == 0:
+        return 0.0
+    # A finite float within a few units in the last place of the root, then to the right one.
+    bits = square.numerator.bit_length() - square.denominator.bit_length()
+    half_shift = (2 * MANTISSA_BITS + 20 - bits) // 2
+    scaled = square * Fraction(2) ** (2 * half_shift)
+    try:
+        root = math.ldexp(float(math.isqrt(int(scaled))), -half_shift)
+    except OverflowError:
+        root = math.nextafter(math.inf, 0.0)
     while Fraction(root) ** 2 > square:
         root = math.nextafter(root, 0.0)
     while (above := math.nextafter(root, math.inf)) < math.inf and Fraction(above) ** 2 <= square:
@@ -91,18 +89,3 @@ def sqrt_up(square: Fraction) -> float:
     """Return the smallest float whose exact square is at least `square`, or infinity."""
     root = sqrt_down(square)
     return root if Fraction(root) ** 2 == square else math.nextafter(root, math.inf)
-
-
-def _sqrt_near(square: Fraction) -> float:
-    """Return a finite float within a few units in the last place of the square root."""
-    if square < 0:
-        raise ValueError("square must not be negative.")
-    if square == 0:
-        return 0.0
-    bits = square.numerator.bit_length() - square.denominator.bit_length()
-    half_shift = (2 * MANTISSA_BITS + 20 - bits) // 2
-    scaled = square * Fraction(2) ** (2 * half_shift)
-    try:
-        return math.ldexp(float(math.isqrt(int(scaled))), -half_shift)
-    except OverflowError:
-        return math.nextafter(math.inf, 0.0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
 from dpbinagg.accounting._numbers import (
-    as_nonnegative,
-    as_positive,
+    as_number,
     sqrt_down,
     sqrt_up,
     sum_of_squares,
@@ -58,11 +57,8 @@ DEFAULT_SHARES: Mapping[str, float] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
-    """The absolute mu of each component; zero means that the component is off.
-
-    Made by `Budget.split`; its parts compose to the total that was split, never to more.
-    """
+class Components:
+    """A number of at least zero for each component of a release."""
 
     ranges: float
     partition: float
@@ -73,20 +69,30 @@ class Allocation:
     scores: float
 
     def __post_init__(self) -> None:
-        _check_fields(self)
+        for name, value in self.as_dict().items():
+            checked = as_number(value, f"{type(self).__name__}.{name}", "nonnegative")
+            object.__setattr__(self, name, checked)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the number of every component by name."""
+        return {name: getattr(self, name) for name in COMPONENTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation(Components):
+    """The absolute mu of each component; zero means that the component is off.
+
+    Made by `Budget.split`; its parts compose to the total that was split, never to more.
+    """
 
     @property
     def total(self) -> float:
         """The composition of the parts, `sqrt(sum mu_i^2)`, rounded up."""
         return compose(*self.as_dict().values())
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the mu of every component by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Components):
     """Relative mu's of the components of a release, as in the paper's 1 : 3 : 3 : 3.
 
     A component that is not named keeps the package default (`DEFAULT_SHARES` holds its
@@ -124,7 +130,7 @@ class Budget:
     scores: float = math.sqrt(DEFAULT_SHARES["scores"])
 
     def __post_init__(self) -> None:
-        _check_fields(self)
+        Components.__post_init__(self)
         if not any(self.as_dict().values()):
             raise BudgetError(
                 "Budget must have at least one component above zero; all were zero. "
@@ -163,7 +169,7 @@ class Budget:
         >>> Budget().split(1.0).total <= 1.0
         True
         """
-        total = as_positive(mu_total, "mu_total")
+        total = as_number(mu_total, "mu_total", "positive")
         squares = sum_of_squares(self.as_dict().values())
         parts = {
             name: sqrt_down((Fraction(total) * Fraction(relative)) ** 2 / squares)
@@ -203,10 +209,6 @@ class Budget:
                 )
         return replace(self, **dict.fromkeys(components, 0.0))
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the relative mu of every component by name."""
-        return asdict(self)
-
 
 def per_record_mu(mu_total: float, neighbours: str) -> float:
     """Return the add-remove mu to calibrate to, for a promise of `mu_total` to `neighbours`.
@@ -215,7 +217,7 @@ def per_record_mu(mu_total: float, neighbours: str) -> float:
     added or removed is 2 mu-GDP for two such steps (group privacy), hence for a replacement. So
     `"add-remove"` gives `mu_total` and `"replace"` gives `mu_total / 2`.
     """
-    total = as_positive(mu_total, "mu_total")
+    total = as_number(mu_total, "mu_total", "positive")
     if as_neighbours(neighbours) == "add-remove":
         return total
     return sqrt_down(Fraction(total) ** 2 / 4)
@@ -238,11 +240,11 @@ def mu_against(mu: float, promised: str, asked: str) -> float:
     >>> mu_against(1.0, "add-remove", "replace"), mu_against(1.0, "replace", "add-remove")
     (2.0, 0.5)
     """
-    value = as_positive(mu, "mu")
+    value = as_number(mu, "mu", "positive")
     if as_neighbours(promised) == as_neighbours(asked):
         return value
     if asked == "replace":
-        return as_positive(2.0 * value, "mu against replacing one record")
+        return as_number(2.0 * value, "mu against replacing one record", "positive")
     return sqrt_up(Fraction(value) ** 2 / 4)
 
 
@@ -254,9 +256,3 @@ def as_neighbours(value: object) -> Neighbours:
         return "replace"
     got = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
     raise BudgetError(f'neighbours must be "add-remove" or "replace", but {got} was passed.')
-
-
-def _check_fields(parts: Allocation | Budget) -> None:
-    for field in fields(parts):
-        name = f"{type(parts).__name__}.{field.name}"
-        object.__setattr__(parts, field.name, as_nonnegative(getattr(parts, field.name), name))

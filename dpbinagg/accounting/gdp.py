@@ -23,9 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
 
 from dpbinagg.accounting._numbers import (
-    as_nonnegative,
-    as_positive,
-    as_probability,
+    as_number,
     sqrt_up,
     sum_of_squares,
 )
@@ -81,8 +79,8 @@ def log_delta(mu: float, epsilon: float) -> float:
     >>> round(log_delta(mu=1.0, epsilon=60.0), 1)
     -1779.2
     """
-    m, e = as_positive(mu, "mu"), as_nonnegative(epsilon, "epsilon")
-    return min(0.0, _log_delta_upper(m, e))
+    m, e = as_number(mu, "mu", "positive"), as_number(epsilon, "epsilon", "nonnegative")
+    return min(0.0, _log_delta(m, e))
 
 
 def epsilon(mu: float, delta: float) -> float:
@@ -106,10 +104,13 @@ def epsilon(mu: float, delta: float) -> float:
     >>> round(epsilon(mu=1.0, delta=1e-6), 2)
     4.89
     """
-    m, target = as_positive(mu, "mu"), _log_lower(as_probability(delta, "delta"))
+    m, target = (
+        as_number(mu, "mu", "positive"),
+        _log_lower(as_number(delta, "delta", "probability")),
+    )
 
     def excess(e: float) -> float:
-        return _log_delta_upper(m, e) - target
+        return _log_delta(m, e) - target
 
     if excess(0.0) <= 0.0:
         return 0.0
@@ -146,13 +147,16 @@ def mu(epsilon: float, delta: float) -> float:
     >>> round(mu(epsilon=2.0, delta=1e-6), 3)
     0.448
     """
-    e, probability = as_nonnegative(epsilon, "epsilon"), as_probability(delta, "delta")
+    e, probability = (
+        as_number(epsilon, "epsilon", "nonnegative"),
+        as_number(delta, "delta", "probability"),
+    )
     target = _log_lower(probability)
 
     def excess(log_m: float) -> float:
-        return _log_delta_upper(math.exp(log_m), e) - target
+        return _log_delta(math.exp(log_m), e) - target
 
-    log_m = math.log(max(_mu_guess(e, target), probability))
+    log_m = math.log(max(_mu_guess(e, target), delta))
     low = high = log_m
     while excess(high) <= 0.0:
         high += 0.7
@@ -160,7 +164,7 @@ def mu(epsilon: float, delta: float) -> float:
         low -= 0.7
     root = math.exp(_root(excess, low, high))
     step = math.ulp(root)
-    while _log_delta_upper(root, e) > target:
+    while _log_delta(root, e) > target:
         root -= step
         step *= 2.0
     return root
@@ -187,7 +191,7 @@ def compose(*mus: float) -> float:
     >>> compose(1.0, 1.0, 1.0, 1.0)
     2.0
     """
-    return sqrt_up(sum_of_squares(as_nonnegative(part, "mu") for part in mus))
+    return sqrt_up(sum_of_squares(as_number(part, "mu", "nonnegative") for part in mus))
 
 
 def mu_from_pure(epsilon: float) -> float:
@@ -210,7 +214,7 @@ def mu_from_pure(epsilon: float) -> float:
     >>> round(mu_from_pure(1.0), 3)
     1.232
     """
-    return _mu_from_pure(as_positive(epsilon, "epsilon"))
+    return _mu_from_pure(as_number(epsilon, "epsilon", "positive"))
 
 
 def pure_from_mu(mu: float) -> float:
@@ -232,7 +236,7 @@ def pure_from_mu(mu: float) -> float:
     >>> round(pure_from_mu(1.0), 3)
     0.807
     """
-    m = as_positive(mu, "mu")
+    m = as_number(mu, "mu", "positive")
     half = m / 2.0
     if half < 0.5:
         value = 2.0 * math.atanh(float(erf(half / math.sqrt(2.0))))
@@ -276,36 +280,32 @@ def _up(value: float, units: int) -> float:
     return value + units * math.ulp(value)
 
 
-def _log_lower(probability: float) -> float:
-    log_value = math.log(probability)
+def _log_lower(delta: float) -> float:
+    """Return the logarithm of a delta, rounded down."""
+    log_value = math.log(as_number(delta, "delta", "probability"))
     return log_value - 2.0 * math.ulp(log_value)
 
 
-def _log_delta_upper(m: float, e: float) -> float:
-    """Return log delta plus a bound on the error of its computation.
+def _log_delta(m: float, e: float) -> float:
+    """Return `log(phi(x) (m(x) - m(x + mu)))`, x = e/mu - mu/2, plus a bound on its error.
 
-    `x` carries an absolute error of at most `s = e/m + m/2` units, which enters the logarithm
-    times `|x|`; the differences of Mills ratios are good to about 200 units.
+    Of three forms it takes the one that loses no digits. `x` carries an absolute error of at most
+    `s = e/m + m/2` units, which enters the logarithm times `|x|`; the differences of Mills ratios
+    are good to about 200 units.
     """
     x, s = e / m - m / 2.0, e / m + m / 2.0
     if abs(x) > 1e150:
         return 0.0 if x < 0.0 else -_HUGE
-    return _log_delta(m, x) + _UNIT * (4.0 * s * (abs(x) + 1.0) + 256.0)
-
-
-def _log_delta(m: float, x: float) -> float:
-    """Return `log(phi(x) (m(x) - m(x + mu)))`, by the form that loses no digits."""
+    log_density = -x * x / 2.0 - math.log(2.0 * math.pi) / 2.0
     if x <= 0.0 and m > 1.0:
-        below = math.exp(float(log_ndtr(x))) + math.exp(_log_density(x)) * float(_mills(x + m))
-        return math.log1p(-below) if below < 1.0 else -math.inf
-    if m > max(1.0, x / 2.0):
-        return _log_density(x) + math.log(float(_mills(x) - _mills(x + m)))
-    slopes = _mills_decrease(x + m * (_NODES + 1.0) / 2.0)
-    return _log_density(x) + math.log(m) + math.log(float(_NODE_WEIGHTS @ slopes) / 2.0)
-
-
-def _log_density(x: float) -> float:
-    return -x * x / 2.0 - math.log(2.0 * math.pi) / 2.0
+        below = math.exp(float(log_ndtr(x))) + math.exp(log_density) * float(_mills(x + m))
+        found = math.log1p(-below) if below < 1.0 else -math.inf
+    elif m > max(1.0, x / 2.0):
+        found = log_density + math.log(float(_mills(x) - _mills(x + m)))
+    else:
+        slopes = _mills_decrease(x + m * (_NODES + 1.0) / 2.0)
+        found = log_density + math.log(m) + math.log(float(_NODE_WEIGHTS @ slopes) / 2.0)
+    return found + _UNIT * (4.0 * s * (abs(x) + 1.0) + 256.0)
 
 
 def _mills(t: float | NDArray[np.float64]) -> NDArray[np.float64]:

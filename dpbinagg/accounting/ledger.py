@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpbinagg.accounting import _store
-from dpbinagg.accounting._numbers import as_positive, sqrt_down, sqrt_up, sum_of_squares
+from dpbinagg.accounting._numbers import as_number, sqrt_down, sqrt_up, sum_of_squares
 from dpbinagg.accounting.budget import RELATIONS, Neighbours, as_neighbours, mu_against
 from dpbinagg.accounting.charge import RELEASING, Charge, entry_number
 from dpbinagg.errors import BudgetError, DPBinAggWarning
@@ -108,8 +108,8 @@ class Ledger:
         timeout: float = 60.0,
     ) -> None:
         self._path = _store.as_path(path)
-        self._timeout = as_positive(timeout, "timeout")
-        asked = None if mu is None else as_positive(mu, "mu")
+        self._timeout = as_number(timeout, "timeout", "positive")
+        asked = None if mu is None else as_number(mu, "mu", "positive")
         label = self._path.stem if name is None else _store.as_text(name, "name")
         relation = DEFAULT_NEIGHBOURS if neighbours is None else as_neighbours(neighbours)
         total = DEFAULT_MU if asked is None else asked
@@ -273,7 +273,7 @@ class Ledger:
     def _charge(
         self, mu: float, formula: str, purpose: str, neighbours: Neighbours, state: str
     ) -> int:
-        amount, promised = as_positive(mu, "mu"), as_neighbours(neighbours)
+        amount, promised = as_number(mu, "mu", "positive"), as_neighbours(neighbours)
         counted = mu_against(amount, promised, self._neighbours)
         texts = _store.as_text(formula, "formula"), _store.as_text(purpose, "purpose")
         with _store.writing(self._path, self._timeout) as database:

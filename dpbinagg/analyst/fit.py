@@ -162,7 +162,10 @@ def fold(release: Released) -> Steps | None:
     if entry is None:
         return None
     try:
-        known = {name: Margin(**counts) for name, counts in margins(transcript).items()}
+        known = {
+            name: Margin(one["edges"], one["counts"], one["sd"])
+            for name, one in margins(transcript).items()
+        }
         outer = release.outer
         names = dict.fromkeys((*outer.variables, *outer.response_variables))
         plan = begin(outer, release.domain, known or uniform_margins(outer.domain, names))

@@ -26,36 +26,14 @@ STEP = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Explained sum of squares and error variance, with their privacy noise.
-
-    Attributes
-    ----------
-    explained, explained_sd : float
-        ``sum (yhat - mean yhat)^2``, or ``sum yhat^2`` without a constant; not negative.
-    scale : float
-        Error variance.
-    scale_sd : float
-        Of its noise apart from that of the number of records.
-    scale_slope : float
-        Its derivative by the number of records, which is noisy too.
-    """
-
-    explained: float
-    explained_sd: float
-    scale: float
-    scale_sd: float
-    scale_slope: float
-
-
-@dataclass(frozen=True, slots=True)
 class FitStatistics:
     """What a regression table says of the fit; ``*_se`` is the privacy noise in it.
 
     With n records (noise sd s_n), p coefficients, explained sum of squares SSR and
     ``SSE = (n - p) scale``, all of them noisy::
 
-        R^2 = SSR/(SSR + SSE)
+        R^2 = SSR/(SSR + SSE),          sd = |((1 - R^2) sd(SSR), R^2 sd(SSE))|/(SSR + SSE)
+        adjusted R^2 = 1 - (1 - R^2)(n - constant)/(n - p)
         AIC = n (log(2 pi SSE/n) + 1) + 2 p,    BIC likewise with log(n) p
 
     Standard errors follow to first order. They are those of the noise alone: what would vary
@@ -63,74 +41,21 @@ class FitStatistics:
 
     Attributes
     ----------
-    nobs, nobs_sd : float
-    n_params, constant : int
-        p, and 1 where the model has a constant.
-    sums : Sums
+    rsquared, rsquared_se, rsquared_adj : float
+    scale, scale_se : float
+        Error variance.
+    aic, bic, information_se : float
+        The noise of both criteria is that of the error variance and of n.
     """
 
-    nobs: float
-    nobs_sd: float
-    n_params: int
-    constant: int
-    sums: Sums
-
-    @property
-    def residual(self) -> float:
-        """``SSE = (n - p) scale``."""
-        return (self.nobs - self.n_params) * self.sums.scale
-
-    @property
-    def rsquared(self) -> float:
-        """Share of the sum of squares that the model explains."""
-        return self.sums.explained / (self.sums.explained + self.residual)
-
-    @property
-    def rsquared_se(self) -> float:
-        """``|((1 - R^2) sd(SSR), R^2 sd(SSE))| / (SSR + SSE)``."""
-        total, r2 = self.sums.explained + self.residual, self.rsquared
-        residual_sd = self.residual * self._relative(1.0 / self.nobs)
-        return math.hypot((1.0 - r2) * self.sums.explained_sd, r2 * residual_sd) / total
-
-    @property
-    def rsquared_adj(self) -> float:
-        """``1 - (1 - R^2) (n - constant)/(n - p)``."""
-        freedom = (self.nobs - self.constant) / (self.nobs - self.n_params)
-        return 1.0 - (1.0 - self.rsquared) * freedom
-
-    @property
-    def scale(self) -> float:
-        """Error variance."""
-        return self.sums.scale
-
-    @property
-    def scale_se(self) -> float:
-        """Of the error variance."""
-        return self.sums.scale * self._relative(0.0)
-
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion."""
-        return self.nobs * self._deviance + 2.0 * self.n_params
-
-    @property
-    def bic(self) -> float:
-        """Bayes' criterion."""
-        return self.nobs * self._deviance + math.log(self.nobs) * self.n_params
-
-    @property
-    def information_se(self) -> float:
-        """Of AIC and BIC: ``n sd(scale)/scale`` and the noise of n."""
-        return self.nobs * self._relative(self._deviance / self.nobs)
-
-    @property
-    def _deviance(self) -> float:
-        return math.log(2.0 * math.pi * self.residual / self.nobs) + 1.0
-
-    def _relative(self, more: float) -> float:
-        """Relative noise of the error variance; `more` for n adds to its slope by n."""
-        slope = self.sums.scale_slope / self.sums.scale + more
-        return math.hypot(self.sums.scale_sd / self.sums.scale, slope * self.nobs_sd)
+    rsquared: float
+    rsquared_se: float
+    rsquared_adj: float
+    scale: float
+    scale_se: float
+    aic: float
+    bic: float
+    information_se: float
 
 
 def fit_statistics(
@@ -155,27 +80,40 @@ def fit_statistics(
     FitStatistics or None
         None where moments were not released or noise drowns them.
     """
-    p = len(estimate.params)
-    if steps is None or estimate.noise_cov is None:
+    n, p, scale = estimate.nobs, len(estimate.params), estimate.scale
+    if steps is None or estimate.noise_cov is None or scale <= 0.0 or n <= p:
         return None
-    if estimate.scale <= 0.0 or estimate.nobs <= p:
-        return None
-    first, fitted = steps.first, steps.fitted
-    refined = estimate.name == NAME and fitted is not None
-    state = fitted.state if refined and fitted is not None else first
+    fitted = steps.fitted if estimate.name == NAME else None
+    state = steps.first if fitted is None else fitted.state
     columns = None if design is release.design else sub_model(release, design)
     explained, explained_sd = explained_sum(state, estimate, columns, constant)
-    if refined and fitted is not None:
+    if fitted is not None:
         scale_sd, slope = scale_noise(fitted)
         scale_sd = math.hypot(scale_sd, scale_doubt(release, estimate, columns))
     else:
-        _, scale_sd = moment_scale(first)
-        slope = -estimate.scale / state.nobs
-    sums = Sums(explained, explained_sd, estimate.scale, scale_sd, slope)
-    found = FitStatistics(estimate.nobs, state.nobs_sd, p, constant, sums)
-    if sums.explained_sd > DROWNED * (sums.explained + found.residual):
+        _, scale_sd = moment_scale(steps.first)
+        slope = -scale / state.nobs
+    residual = (n - p) * scale
+    if explained_sd > DROWNED * (explained + residual):
         return None
-    return found
+
+    def relative(more: float) -> float:
+        """Relative noise of the error variance; `more` for n adds to its slope by n."""
+        return math.hypot(scale_sd / scale, (slope / scale + more) * state.nobs_sd)
+
+    r2 = explained / (explained + residual)
+    noise = math.hypot((1.0 - r2) * explained_sd, r2 * (residual * relative(1.0 / n)))
+    deviance = math.log(2.0 * math.pi * residual / n) + 1.0
+    return FitStatistics(
+        rsquared=r2,
+        rsquared_se=noise / (explained + residual),
+        rsquared_adj=1.0 - (1.0 - r2) * ((n - constant) / (n - p)),
+        scale=scale,
+        scale_se=scale * relative(0.0),
+        aic=n * deviance + 2.0 * p,
+        bic=n * deviance + math.log(n) * p,
+        information_se=n * relative(deviance / n),
+    )
 
 
 def scale_doubt(release: Released, estimate: Estimate, columns: Array | None) -> float:

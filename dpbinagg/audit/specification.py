@@ -12,7 +12,7 @@ from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
 from dpbinagg.kernel.questions import Engine
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.settings import Settings
+from dpbinagg.protocol.settings import Settings, allocate
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
 
@@ -56,7 +56,7 @@ class Specification:
         """Design and allocation as `dp_release` makes them for a table."""
         declared = api.declared_domain(self.settings.domain, open_source(table))
         design = build_design(self.formula, declared, self.constants)
-        return design, pipeline.allocate(self.settings, design)
+        return design, allocate(self.settings, design)
 
     def _engine(self, table: pd.DataFrame, design: Design) -> Engine:
         return pipeline.open_table(table, design, self.settings.missing)

@@ -107,11 +107,13 @@ PLAN = """\
 examples:
   dpbinagg plan "np.log(wage) ~ educ + exper" --n 5000 --mu 1 --bounds codebook.csv
   dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
+  dpbinagg plan "wage ~ educ + C(region)" --n 8000 --bounds codebook.csv --example survey2019.csv
 
-The standard errors to expect, from public facts alone: nothing is spent, no records are needed.
-Beside them stand the ordinary ones, the ratio of the two, and the smallest coefficient that
-would be found with a power of 80%. All variables need bounds (--bounds, --bound); see
-dpbinagg fit --help for what a codebook is.
+The standard errors to expect, and which terms will not be identified, from public facts alone:
+nothing is spent, no private records are needed. Beside them stand the ordinary ones, the ratio of
+the two, and the smallest coefficient that would be found with a power of 80%. All variables need
+bounds (--bounds, --bound); see dpbinagg fit --help for what a codebook is. The plan is much nearer
+to what a release will say with --example, a table of PUBLIC records such as an earlier survey.
 """
 
 CODEBOOK = """\
@@ -350,7 +352,12 @@ def _plan(commands: Any) -> None:
         "--sd",
         type=float,
         help="a guess of the standard deviation of the error, on the scale of the left side; "
-        "an eighth of its range by default",
+        "that of the example, or an eighth of its range, by default",
+    )
+    parser.add_argument(
+        "--example",
+        metavar="TABLE",
+        help="PUBLIC records: covariates, and errors where it has the left side, are like its own",
     )
     parser.add_argument("--rng", type=int, default=0, metavar="SEED", help="of the simulation")
     _bounds(parser)

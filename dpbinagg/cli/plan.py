@@ -14,7 +14,15 @@ def run(options: argparse.Namespace) -> None:
 
     domain = public_domain(options.bounds, options.bound)
     plans = [
-        plan(options.formula, options.n, mu, domain, sd=options.sd, rng=options.rng)
+        plan(
+            options.formula,
+            options.n,
+            mu,
+            domain,
+            sd=options.sd,
+            example=options.example,
+            rng=options.rng,
+        )
         for mu in options.mu
     ]
     if options.json:
@@ -25,6 +33,7 @@ def run(options: argparse.Namespace) -> None:
                     "mu": found.mu,
                     "sd": found.sd,
                     "assumptions": found.assumptions,
+                    "notes": found.notes(),
                     "coefficients": found.frame.reset_index().to_dict("records"),
                 }
                 for found in plans

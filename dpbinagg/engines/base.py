@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from dpbinagg.engines.blocks import BLOCK, CHUNK, chunks, map_blocks, step_rows
 from dpbinagg.errors import DataError, IncompleteError
-from dpbinagg.kernel.cells import Everyone
+from dpbinagg.kernel.cells import Completeness
 from dpbinagg.kernel.grid import BlockSums
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone
-from dpbinagg.kernel.view import Part, Rows
+from dpbinagg.kernel.view import Part, Rows, parted
 from dpbinagg.public.boxes import Records
 from dpbinagg.public.grid import FACTOR_BITS
 
@@ -57,7 +57,7 @@ assert 2 ** (FACTOR_BITS - 8) < 2**15
 
 
 class Piece:
-    """Some complete records in memory, and what row maps gave for them.
+    """Some records in memory, and what row maps gave for those that are complete.
 
     Parameters
     ----------
@@ -67,8 +67,10 @@ class Piece:
     """
 
     def __init__(self, records: Records, chunk: int = CHUNK) -> None:
-        self.records: Records | None = records
-        self.n = len(next(iter(records.values())))
+        self.records: Records | None
+        self.records, rest = parted(records)
+        self.n = len(next(iter(self.records.values())))
+        self._rest = rest
         self._chunk = chunk
         self._kept: dict[object, list[list[Any]]] = {}
 
@@ -100,12 +102,31 @@ class Piece:
             return (block.stop - block.start, task.run(parts())), found
 
         results = list(map_blocks(self.n, over))
+        incomplete = self._run_on_rest(task) if task.all_records else []
         for key in task.keys if keep else ():
             kept = [found[key] for _, found in results]
             if any(kept):
                 self._forget(type(key))
                 self._kept[key] = kept
-        return [sums for sums, _ in results]
+        return [*(sums for sums, _ in results), *incomplete]
+
+    def _run_on_rest(self, task: Sum) -> list[BlockSums]:
+        """Sums over the incomplete records."""
+        rest = self._rest
+        if rest is None:
+            return []
+
+        def over(block: slice) -> BlockSums:
+            steps = chunks(block.stop, self._chunk, block.start)
+            parts = (Part({name: column[rows] for name, column in rest.items()}) for rows in steps)
+            return block.stop - block.start, task.run(parts)
+
+        return list(map_blocks(self.n_rest, over))
+
+    @property
+    def n_rest(self) -> int:
+        """Number of incomplete records."""
+        return 0 if self._rest is None else len(next(iter(self._rest.values())))
 
     def _forget(self, kind: type) -> None:
         """Drop results of an earlier row map of a kind."""
@@ -135,7 +156,7 @@ class Piece:
 
     def without_records(self) -> Piece:
         """This piece with what row maps gave alone."""
-        self.records = None
+        self.records = self._rest = None
         return self
 
 
@@ -148,10 +169,9 @@ def compact(key: object, array: NDArray[Any], pack: bool) -> Any:
 
 def require_complete(engine: Engine) -> None:
     """Raise if any record is incomplete: an exact answer, which the caller asked for."""
-    everyone = alone(OneHot(Everyone()))
-    every, complete = (Question("records", everyone, records=r) for r in ("all", "complete"))
-    counts = [engine.map_reduce(Sum((question,)))[0] for question in (every, complete)]
-    if int(counts[0][0]) > int(counts[1][0]):
+    question = Question("incomplete records", alone(OneHot(Completeness())), records="all")
+    (counts,) = engine.map_reduce(Sum((question,)))
+    if int(counts[1]):
         raise IncompleteError
 
 

@@ -11,7 +11,6 @@ from dpbinagg.engines.base import Piece, guard
 from dpbinagg.engines.blocks import chunks
 from dpbinagg.kernel.grid import BlockSums, Sums, add_up
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.kernel.view import complete
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import Source, convert
 
@@ -25,8 +24,7 @@ them 0: few pieces, and packed answers, keep the caller's memory small."""
 
 def sums_of(task: Sum, part: Any, domain: Domain, variables: tuple[str, ...]) -> list[BlockSums]:
     """Sums over a partition, which may be of any length, block by block. Runs on a worker."""
-    records = convert(part, domain, variables)
-    return Piece(records if task.all_records else complete(records)).run(task, keep=False)
+    return Piece(convert(part, domain, variables)).run(task, keep=False)
 
 
 class ClusterEngine:

@@ -10,7 +10,7 @@ from dpbinagg.engines.blocks import LONG_CHUNK, map_stream
 from dpbinagg.engines.room import memory_room
 from dpbinagg.kernel.grid import BlockSums, Sums, add_up
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.kernel.view import Rows, complete
+from dpbinagg.kernel.view import Rows
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import Source, convert
 
@@ -43,9 +43,7 @@ class StreamEngine:
         return add_up(task.zeros(), self._sums(task))
 
     def _sums(self, task: Sum) -> Iterator[BlockSums]:
-        if task.all_records:
-            yield from self._raw(task)
-        elif self._holds_records or self._knows(task):
+        if self._holds_records or self._knows(task):
             for sums in map_stream(self._pieces, lambda piece: piece.run(task, keep=True)):
                 yield from sums
         else:
@@ -57,26 +55,21 @@ class StreamEngine:
             return False
         return all(piece.keeps(task.keys[0]) for piece in self._pieces)
 
-    def _raw(self, task: Sum) -> Iterator[BlockSums]:
-        for records in guard(lambda: self._source.batches(self._domain, self._variables)):
-            yield from Piece(records, LONG_CHUNK).run(task, keep=False)
-
     def _read(self, task: Sum) -> Iterator[BlockSums]:
         """A pass over the table, which keeps what fits."""
         keep = self._keeps(task)
         hold = self._n is None
 
         def apply(part: Any) -> tuple[Piece, list[BlockSums]]:
-            records = convert(part, self._domain, self._variables)
-            piece = Piece(complete(records), LONG_CHUNK)
+            piece = Piece(convert(part, self._domain, self._variables), LONG_CHUNK)
             return piece, piece.run(task, keep, pack=not hold)
 
-        n, held = 0, list[Piece]()
+        n, all_of_them, held = 0, 0, list[Piece]()
         results = map_stream(self._source.parts(self._domain, self._variables), apply)
         while (result := guard(lambda: next(results, None))) is not None:
             piece, sums = result
-            n += piece.n
-            hold = hold and n * self._bytes_per_record <= self._room
+            n, all_of_them = n + piece.n, all_of_them + piece.n + piece.n_rest
+            hold = hold and all_of_them * self._bytes_per_record <= self._room
             if hold:
                 held.append(piece)
             elif self._n is not None and keep:

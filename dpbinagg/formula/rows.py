@@ -274,7 +274,8 @@ class Arrays:
         if isinstance(source, VariableLevels):
             codes: Codes = self.variable(source.name)
             if source.recode != tuple(range(len(source.recode))):
-                codes = np.append(np.asarray(source.recode, dtype=np.intp), -1)[codes]
+                known = np.append(np.asarray(source.recode, dtype=np.intp), -1)
+                codes = known[np.maximum(codes, -1)]
                 self.missing |= codes < 0
         elif isinstance(source, NumericLevels):
             x, values = self.variable(source.name), np.asarray(source.values)

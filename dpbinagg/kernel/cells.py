@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbinagg.kernel.grid import Floats, Integers
-from dpbinagg.kernel.view import Projection, View
+from dpbinagg.kernel.view import Projection, View, misses_nothing
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 
@@ -64,59 +64,87 @@ class Everyone(Cells):
 
 
 @dataclass(frozen=True, eq=False)
+class Completeness(Cells):
+    """A cell for the records that miss nothing, and one for those that miss anything."""
+
+    raw = True
+    n_cells = 2
+
+    def index(self, view: View, projection: Projection | None) -> Integers:
+        kept = misses_nothing(view.records)
+        return np.zeros(view.n, dtype=np.int64) if kept is None else 1 - kept.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class NumberCells(Cells):
     """Intervals of a raw variable: ``edges[i] < x <= edges[i + 1]``, the outer ones take the rest.
 
-    A missing number is in no cell, or in one more, the last, if `missing`.
+    With `outside`, two more cells take the rest: ``x <= edges[0]``, and what is above the last
+    edge. A missing number is in no cell, or in one more, the last, if `missing`.
     """
 
     raw = True
     name: str
     edges: Floats
     missing: bool = False
+    outside: bool = False
 
     def __post_init__(self) -> None:
         require_edges(self.edges, 2)
-        object.__setattr__(self, "n_cells", len(self.edges) - 1 + self.missing)
+        n_cells = len(self.edges) - 1 + 2 * self.outside + self.missing
+        object.__setattr__(self, "n_cells", n_cells)
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         values = np.asarray(view.records[self.name], dtype=np.float64)
-        index = np.searchsorted(self.edges, values, side="left") - 1
-        index = np.clip(index, 0, len(self.edges) - 2)
+        within = len(self.edges) - 1
+        index = np.clip(np.searchsorted(self.edges, values, side="left") - 1, 0, within - 1)
+        if self.outside:
+            index[values <= self.edges[0]] = within
+            index[values > self.edges[-1]] = within + 1
         index[np.isnan(values)] = self.n_cells - 1 if self.missing else -1
         return index
 
     def counts(self, view: View, projection: Projection | None) -> Integers:
         """Sorted values are counted by few searches; each value by one takes five times as long."""
         values = np.asarray(view.records[self.name], dtype=np.float64)
-        counts = np.zeros(self.n_cells, dtype=np.int64)
+        below = np.zeros(len(self.edges), dtype=np.int64)
+        known = 0
         for start in range(0, len(values), STEP):
             # What is missing comes last.
             some = np.sort(values[start : start + STEP])
-            known = int(np.searchsorted(some, np.inf, side="right"))
-            below = np.searchsorted(some[:known], self.edges[1:-1], side="right")
-            counts[: len(self.edges) - 1] += np.diff(below, prepend=0, append=known)
-            if self.missing:
-                counts[-1] += len(some) - known
-        return counts
+            below += np.searchsorted(some, self.edges, side="right")
+            known += int(np.searchsorted(some, np.inf, side="right"))
+        low, high = int(below[0]), known - int(below[-1])
+        if not self.outside:
+            below[[0, -1]] = 0, known
+        rest = [*([low, high] if self.outside else []), len(values) - known]
+        counts = np.concatenate([np.diff(below), rest])
+        return counts[: self.n_cells]
 
 
 @dataclass(frozen=True, eq=False)
 class LevelCells(Cells):
-    """Levels of a raw categorical variable; missing as in `NumberCells`."""
+    """Levels of a raw categorical variable.
+
+    What is no level is in no cell; with `missing` in one more; with `outside` too, codes below -1
+    and beyond the levels, which stand for values that nobody declared, are in a cell before it.
+    """
 
     raw = True
     name: str
     n_levels: int
     missing: bool = False
+    outside: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_cells", self.n_levels + self.missing)
+        object.__setattr__(self, "n_cells", self.n_levels + self.outside + self.missing)
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         codes = np.asarray(view.records[self.name], dtype=np.int64)
-        out = (codes < 0) | (codes >= self.n_levels)
-        return np.where(out, self.n_levels if self.missing else -1, codes)
+        none = self.n_cells - 1 if self.missing else -1
+        strange = self.n_levels if self.outside else none
+        levels = (codes >= 0) & (codes < self.n_levels)
+        return np.where(levels, codes, np.where(codes == -1, none, strange))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,9 +49,9 @@ DRAWS, FEW = 512, 128
 A call enters and leaves Python a dozen times, and each time one thread waits for another that
 holds Python's lock: the fewer calls, the better.
 """
-TIMES, MOST = 4, 2**13
-"""The stock is so many times what was asked for at once so far, and no more than so much: sums in
-bins, asked for last, are a few times as many as histograms, asked for first."""
+MOST = 2**13
+"""The stock is what was asked for at once so far, and no more than so much: what is left when a
+release ends was drawn for nothing."""
 
 
 def gaussian_mechanism(
@@ -123,8 +123,9 @@ class _Stock:
         self._kind = kind
         self._drawn = np.empty(0, dtype=np.int64)
         self._begun: deque[tuple[int, Future[Integers]]] = deque()
-        self._level = DRAWS
-        self._fill(DRAWS)
+        # Every release asks for a few hundred Gaussian values, and for few others at a time.
+        self._level = DRAWS if kind == _GAUSSIAN else 0
+        self._fill(self._level)
 
     def _fill(self, level: int) -> None:
         """Begin to draw what is missing to `level` values; a few are not worth a call."""
@@ -153,7 +154,7 @@ class _Stock:
         parts += [future.result() for _, future in asked if not future.cancelled()]
         values = np.concatenate(parts)
         self._drawn = values[size:]
-        self._level = min(max(self._level, TIMES * size), MOST)
+        self._level = min(max(self._level, size), MOST)
         self._fill(self._level)
         return values[:size]
 

@@ -132,6 +132,7 @@ class Sum:
     """The sums that several questions ask for, in one pass: what an engine applies to records.
 
     A pure function of clean records, with whole sums as its value. Pickled to other machines.
+    Engines leave incomplete records out unless they are wanted, by all questions or by none.
 
     Attributes
     ----------
@@ -154,10 +155,12 @@ class Sum:
     def __post_init__(self) -> None:
         keys = dict.fromkeys((self.rows, *(question.paths for question in self.questions)))
         raw = any(question.raw or question.records != "mapped" for question in self.questions)
-        every = any(question.records == "all" for question in self.questions)
+        every = {question.records == "all" for question in self.questions}
+        if len(every) > 1:
+            raise ValueError("questions about all records are asked by themselves")
         object.__setattr__(self, "keys", tuple(key for key in keys if key is not None))
         object.__setattr__(self, "needs_records", raw)
-        object.__setattr__(self, "all_records", every)
+        object.__setattr__(self, "all_records", True in every)
 
     def zeros(self) -> list[Integers]:
         """Sums over no record: for each group of each question."""
@@ -193,8 +196,8 @@ _KINDS: dict[str, Any] = {
     for kind in (
         *(maps.OneHot, maps.UnitInside, maps.Direction, maps.Outer, maps.OuterBeyond),
         *(maps.Deviations, maps.Tensor, maps.Moments),
-        *(cells.Everyone, cells.NumberCells, cells.LevelCells, cells.NormCells, cells.BinCells),
-        *(Projection, Question),
+        *(cells.Everyone, cells.Completeness, cells.NumberCells, cells.LevelCells),
+        *(cells.NormCells, cells.BinCells, Projection, Question),
     )
 }
 """The closed set of what a question may hold."""

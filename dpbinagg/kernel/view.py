@@ -28,16 +28,28 @@ NaN as its response or in its first column, or a negative code. The map must be 
 handed in: the kernel knows no formula."""
 
 
-def complete(records: Records) -> Records:
-    """The records that miss nothing: no number is NaN or infinite, no code negative."""
+def misses_nothing(records: Records) -> NDArray[np.bool_] | None:
+    """Which records have no NaN, no infinity and no negative code; None where all are so."""
     kept = None
     for column in records.values():
         known = np.isfinite(column) if column.dtype.kind == "f" else np.greater_equal(column, 0)
         if not known.all():
             kept = known if kept is None else kept & known
+    return kept
+
+
+def parted(records: Records) -> tuple[Records, Records | None]:
+    """The records that miss nothing, and the others, None where there are none."""
+    kept = misses_nothing(records)
     if kept is None:
-        return records
-    return {name: column[kept] for name, column in records.items()}
+        return records, None
+    first, rest = ({k: v[some] for k, v in records.items()} for some in (kept, ~kept))
+    return first, rest
+
+
+def complete(records: Records) -> Records:
+    """The records that miss nothing."""
+    return parted(records)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from dpbinagg.accounting import gdp
-from dpbinagg.accounting.budget import Allocation, per_record_mu
+from dpbinagg.accounting.budget import Allocation
 from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.analyst.ols.steps import Steps, begin
 from dpbinagg.engines import Engine, open_engine
-from dpbinagg.errors import BudgetError, DomainError
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator
+from dpbinagg.kernel.questions import Answer, Question
+from dpbinagg.kernel.view import Rows
 from dpbinagg.protocol import progress
-from dpbinagg.protocol.dialogue import Dialogue
-from dpbinagg.protocol.ranges import needs_range
+from dpbinagg.protocol.ranges import OneWay, one_way
 from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
-from dpbinagg.protocol.working import OneWay, one_way, uniform
-from dpbinagg.public.domain import Domain, Numeric
+from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import MAX_DEPTH, Paths
 from dpbinagg.reading import open_source
@@ -31,91 +31,39 @@ from dpbinagg.release.questions import (
     round_answer,
     round_question,
 )
+from dpbinagg.release.transcript import Entry, Transcript, counted
+from dpbinagg.report.left_out import require_some
 from dpbinagg.report.verbs import Release
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
 GRID_BINS = 4
-LEAST_MU = 2.0**-16
-LARGEST_MU = 2.0**24
-"""Beyond it the margin of the mechanism would not cover its discrete noise."""
 TOTAL_SHARE = 0.1
 """Share of the partition's mu^2 for the number of records, where ranges do not tell it."""
 
 
-def allocate(settings: Settings, design: Design) -> Allocation:
-    """Split the total mu over the components that this release needs."""
-    budget = settings.budget
-    if settings.partition != "privtree":
-        budget = budget.without("partition")
-    if isinstance(settings.partition, Partition):
-        check_partition(settings.partition, design)
-    if not budget.moments and not range_is_sought(design, settings.partition) and budget.ranges:
-        budget = budget.without("ranges")
-    if design.unbounded and not budget.ranges:
-        raise DomainError(
-            f"variables {', '.join(design.unbounded)} have no public bounds and the budget "
-            "spends nothing on ranges; declare their bounds, or give the budget a ranges share"
-        )
-    if settings.partition == "privtree" and not budget.partition:
-        raise BudgetError(
-            "partition='privtree' needs a partition share in the budget; "
-            "give it one, or use partition='grid'"
-        )
-    if budget.count and not (budget.sum_x and budget.sum_y):
-        raise BudgetError(
-            "a budget with count must have sum_x and sum_y too: bins need all three; give each a "
-            "share, or set all three to 0"
-        )
-    if not budget.moments and budget.scores:
-        budget = budget.without("scores")
-    allocation = budget.split(per_record_mu(settings.mu, settings.neighbours))
-    for name, part in allocation.as_dict().items():
-        if part and not LEAST_MU <= part <= LARGEST_MU:
-            raise BudgetError(
-                f"mu and budget leave the component {name!r} a mu outside {LEAST_MU:g} to "
-                f"{LARGEST_MU:g}; choose another mu, or give the component another share"
-            )
-    return allocation
+@dataclass
+class Dialogue:
+    """Asks a curator, and writes down every question with its answer."""
 
+    curator: Curator
+    entries: list[Entry] = field(default_factory=list)
 
-def true_mu(settings: Settings, design: Design, allocation: Allocation) -> float:
-    """What the release will really spend, at most: more than asked for under "paper".
+    def ask(
+        self, questions: Sequence[Question], mus: Sequence[float], rows: Rows | None = None
+    ) -> list[Answer]:
+        """Answers to some questions, from one pass over the records.
 
-    The published calibration treats the p columns of a bin's sums as if each
-    record moved only one of them: they are ``sqrt(p) mu``-GDP.
-    """
-    if settings.calibration != "paper":
-        return settings.mu
-    columns = len(design.column_names) - (design.intercept is not None)
-    parts = allocation.as_dict() | {"sum_x": math.sqrt(max(columns, 1)) * allocation.sum_x}
-    factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)
-    return factor * gdp.compose(*parts.values())
-
-
-def check_partition(partition: Partition, design: Design) -> None:
-    """A partition of the caller's must cut the right side as the domain declares it."""
-    if partition.domain != design.domain.subset(design.variables):
-        raise DomainError(
-            "partition must cut exactly the variables of the formula's right side, in that order "
-            "and with the same bounds and levels; make it from those bounds"
-        )
-
-
-def range_is_sought(design: Design, partition: str | Partition) -> bool:
-    """Whether a range is to be found for some variable.
-
-    Not for those whose bounds are part of the model (levels of an integer) or of the caller's own
-    partition, nor for those with few values anyway.
-    """
-    names = dict.fromkeys((*design.variables, *design.response_variables))
-    held = partition.variables if isinstance(partition, Partition) else ()
-    return any(
-        isinstance(variable := design.domain[name], Numeric)
-        and name not in (*design.fixed, *held)
-        and needs_range(variable)
-        for name in names
-    )
+        Parameters
+        ----------
+        questions : sequence of Question
+        mus : sequence of float
+        rows : Rows, optional
+            The row map, for questions about f or about design columns.
+        """
+        answers = self.curator.answer(questions, mus, rows) if questions else []
+        self.entries += map(Entry, questions, answers, mus)
+        return answers
 
 
 def open_curator(data: Any, design: Design, missing: str, rng: Any) -> Curator:
@@ -135,19 +83,19 @@ def conduct(
 ) -> Release:
     """Ask the curator for each component in turn and put the release together."""
     declared, dialogue = design.domain, Dialogue(curator)
-    progress.start(n_steps(allocation))
-    progress.step("one-way counts")
+    mus = round_mus(allocation.scores) if allocation.scores else ()
+    steps = 2 + bool(allocation.moments) + len(mus) + bool(allocation.count)
+    progress.step("one-way counts", steps)
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
-    counts = uniform(design)
-    if allocation.ranges:
-        counts = one_way(dialogue, design, kept, allocation.ranges)
+    counts = one_way(dialogue.ask, design, kept, allocation.ranges)
+    require_some(counted(Transcript(dialogue.entries)))
     outer = design.bounded_by(counts.working)
     design = design.with_domain(counts.working)
     check_scale(design)
     check_scale(outer)
     progress.step("partition")
-    partition = make_partition(dialogue, design, allocation, settings, counts.total)
+    partition = make_partition(dialogue, design, allocation, settings, counts.count)
     led = None
     if allocation.moments:
         progress.step("second moments")
@@ -163,7 +111,7 @@ def conduct(
         allocation,
         settings.calibration,
         privacy_of(curator, settings),
-        dialogue.transcript,
+        Transcript(dialogue.entries),
         led=led,
     )
 
@@ -188,15 +136,9 @@ def estimate(
     return steps
 
 
-def n_steps(allocation: Allocation) -> int:
-    """Number of steps of a release, for a progress bar."""
-    rounds = len(round_mus(1.0)) * bool(allocation.scores)
-    return 2 + bool(allocation.moments) + rounds + bool(allocation.count)
-
-
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
     """What the curator has released so far, under the caller's neighbouring relation."""
-    factor = settings.mu / per_record_mu(settings.mu, settings.neighbours)
+    factor = settings.mu / settings.per_record
     mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
     return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
 
@@ -206,7 +148,7 @@ def make_partition(
     design: Design,
     allocation: Allocation,
     settings: Settings,
-    total: float,
+    count: tuple[float, float],
 ) -> Partition:
     """The partition the caller asked for, over the working domain."""
     partition = settings.partition
@@ -217,8 +159,8 @@ def make_partition(
     paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
         return dialogue.curator.partition(paths, allocation.partition, 0.0)
-    mu_tree = allocation.partition
-    if math.isnan(total):
+    mu_tree, total = allocation.partition, count[0]
+    if math.isinf(count[1]):
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
         (answer,) = dialogue.ask([count_question()], [share])

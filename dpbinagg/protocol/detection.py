@@ -1,4 +1,4 @@
-"""Where records are, by a noisy histogram.
+"""Where records are, by a noisy histogram, and how far they reach beyond what it can show.
 
 Pure post-processing: every input is a noisy count or a public constant. A
 window is a run of neighbouring bins; its score is its sum in units of the
@@ -8,6 +8,8 @@ noise of that sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +26,30 @@ NEAR, RELAXED, FAR = 10.0, (7.0, 4.0, 1.0, -2.0), 5.0
 LOST_SHARE, LOST_SCORE = 0.1, 3.5
 """Records missing from the hull that call for another look: the tails always lack a few."""
 
+SHAPES = np.linspace(-1.0, 0.5, 9) + 1e-6
+"""Tail shapes tried: -1 uniform, about -0.25 normal, near 0 exponential, 1/3 Pareto of index 3."""
 
-def _sizes(n_bins: int) -> list[int]:
-    return [2**k for k in range(n_bins.bit_length()) if 2**k <= n_bins]
+PRIOR_SHAPE, PRIOR_SPREAD = -0.2, 0.35
+"""Centre and spread of the prior over shapes, a public constant: about that of a normal tail."""
+
+SCALES = np.geomspace(1.0 / 64.0, 8.0, 20)
+"""Tail scales tried, in units of the distance up to which records have been detected."""
+
+SHAPE = np.repeat(SHAPES, SCALES.size)[:, None]
+SCALE = np.tile(SCALES, SHAPES.size)[:, None]
+LOG_PRIOR = -0.5 * ((SHAPE[:, 0] - PRIOR_SHAPE) / PRIOR_SPREAD) ** 2
+
+REACH = 50.0
+ENDS = np.geomspace(1.0, REACH, 100)
+STRETCH = 1.35
 
 
-def _scores(counts: Array, size: int, sd: float) -> Array:
-    """Sums of all windows of `size` bins in units of their noise."""
+def _windows(counts: Array) -> Iterator[tuple[int, Array]]:
+    """Sums of all windows of 1, 2, 4, ... bins."""
     total: Array = np.concatenate([[0.0], np.cumsum(counts)])
-    scores: Array = (total[size:] - total[:-size]) / (sd * math.sqrt(size))
-    return scores
+    for size in (2**k for k in range(counts.size.bit_length())):
+        if size <= counts.size:
+            yield size, total[size:] - total[:-size]
 
 
 def detect(
@@ -46,14 +62,21 @@ def detect(
     If the `total` then tells that records are still missing, less will do, and
     with `symmetric` edges the bins opposite those found are tried.
     """
-    hull = core(counts, sd, math.sqrt(12.0 + 2.0 * math.log(counts.size)))
-    if hull is None:
-        return None
-    hull = _extend(counts, sd, hull, NEAR)
-    for near in RELAXED:
-        if not missing(counts, sd, hull, total):
+    need = math.sqrt(12.0 + 2.0 * math.log(counts.size))
+    for size, sums in _windows(counts):
+        scores = sums / (sd * math.sqrt(size))
+        if scores.max() >= need:
+            first = int(scores.argmax())
+            hull = first, first + size - 1
             break
-        hull = _extend(counts, sd, hull, near)
+    else:
+        return None
+    for near in (NEAR, *RELAXED):
+        if near != NEAR and not missing(counts, sd, hull, total):
+            break
+        first, last = hull
+        last += _beyond(counts[last + 1 :], sd, near)
+        hull = first - _beyond(counts[:first][::-1], sd, near), last
     if symmetric and missing(counts, sd, hull, total):
         opposite = counts[::-1][hull[0] : hull[1] + 1]
         if opposite.sum() >= MIRROR * sd * math.sqrt(opposite.size):
@@ -65,22 +88,12 @@ def detect(
 def best(counts: Array, sd: float) -> tuple[int, int] | None:
     """The window that stands out most, if any does."""
     leading = (ANYWHERE, -1, 0)
-    for size in _sizes(counts.size):
-        scores = _scores(counts, size, sd)
+    for size, sums in _windows(counts):
+        scores = sums / (sd * math.sqrt(size))
         first = int(scores.argmax())
         leading = max(leading, (float(scores[first]), first, size))
     _, first, size = leading
     return None if first < 0 else (first, first + size - 1)
-
-
-def core(counts: Array, sd: float, need: float) -> tuple[int, int] | None:
-    """The smallest window that stands out clearly."""
-    for size in _sizes(counts.size):
-        scores = _scores(counts, size, sd)
-        if scores.max() >= need:
-            first = int(scores.argmax())
-            return first, first + size - 1
-    return None
 
 
 def missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
@@ -90,14 +103,6 @@ def missing(counts: Array, sd: float, hull: tuple[int, int], total: float | None
     inside = counts[hull[0] : hull[1] + 1]
     lost = total - float(inside.sum())
     return lost > max(LOST_SHARE * total, LOST_SCORE * sd * math.sqrt(1.0 + inside.size))
-
-
-def _extend(counts: Array, sd: float, hull: tuple[int, int], near: float) -> tuple[int, int]:
-    """The hull with every significant window on either side of it."""
-    first, last = hull
-    last += _beyond(counts[last + 1 :], sd, near)
-    first -= _beyond(counts[:first][::-1], sd, near)
-    return first, last
 
 
 def _beyond(counts: Array, sd: float, near: float) -> int:
@@ -119,12 +124,95 @@ def _beyond(counts: Array, sd: float, near: float) -> int:
         need = np.sqrt(
             np.maximum(near + FAR * np.log(np.arange(1, outside.size + 1)), LEAST_SQUARED)
         )
-        total = np.concatenate([[0.0], np.cumsum(outside)])
         ends = []
-        for size in _sizes(outside.size):
-            enough = total[size:] - total[:-size] >= sd * math.sqrt(size) * need[size - 1 :]
+        for size, sums in _windows(outside):
+            enough = sums >= sd * math.sqrt(size) * need[size - 1 :]
             if enough.any():
                 ends.append(int(enough.argmax()) + size)
         if not ends:
             return reached
         reached += min(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """One side of a histogram, from a threshold outward.
+
+    Attributes
+    ----------
+    distance : (m + 1,) array
+        Distances of the bins' edges from the threshold, increasing from 0.
+    counts : (m,) array
+        Noisy counts of those bins.
+    sd : float
+        Standard deviation of the noise of each count.
+    seen : float
+        Distance up to which records have been detected.
+    total : float
+        Noisy number of records beyond the threshold.
+    """
+
+    distance: Array
+    counts: Array
+    sd: float
+    seen: float
+    total: float
+
+
+def survival(distance: Array, shape: Array, scale: Array) -> Array:
+    r"""Survival function of the generalised Pareto law.
+
+    .. math:: S(t) = (1 + \xi t / \sigma)_+^{-1/\xi}, \qquad \xi \ne 0
+    """
+    with np.errstate(divide="ignore"):
+        result: Array = np.log(np.maximum(1.0 + (shape / scale) * distance, 0.0))
+    result *= -1.0 / shape
+    # At the end of a bounded tail the logarithm is -inf and -1/shape positive.
+    return np.exp(result, out=result)
+
+
+BEYOND = survival(ENDS, SHAPE, SCALE)
+"""Share of the records of each model beyond each end."""
+
+
+def tail_end(tail: Tail, enough: float, few: float) -> float:
+    r"""Distance beyond which a negligible number of records is expected.
+
+    The tail is modelled as generalised Pareto with shape :math:`\xi` and
+    scale :math:`\sigma`. The noisy counts weigh the models by their Gaussian
+    likelihood, with variance :math:`s^2 + N p_i` for noise and sampling and
+    with the number of records :math:`N` profiled out; the prior is normal in
+    :math:`\xi` and flat in :math:`\log \sigma`. The end is where the expected
+    number of records beyond it, averaged over the models,
+    :math:`\sum_j w_j N_j S_j(t)`, falls to `few`, but no more than `STRETCH`
+    times as far as where it falls to `enough`: a light tail is kept whole, a
+    heavy one is cut.
+
+    Returns
+    -------
+    float
+        At least ``tail.seen``, at most `REACH` times it.
+    """
+    unit = tail.distance / tail.seen
+    near = int(np.searchsorted(unit, REACH)) + 1
+    distance, counts = unit[: near + 1], tail.counts[:near]
+    share = -np.diff(survival(distance, SHAPE, SCALE), axis=1)
+    variance = max(tail.total, 0.0) * share + tail.sd**2
+    weighted = share / variance
+    precision = np.einsum("ij,ij->i", weighted, share)
+    # Not by BLAS, whose threads would spin for a while on a core that draws noise.
+    matched = np.einsum("ij,j->i", weighted, counts)
+    fitted = np.maximum(matched / np.maximum(precision, 1e-300), 0.0)
+    rest = counts - fitted[:, None] * share
+    misfit = np.einsum("ij,ij->i", rest, rest / variance) + np.log(variance).sum(axis=1)
+    log_weight = LOG_PRIOR - 0.5 * misfit
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    kept = weight > 1e-6
+    beyond = np.einsum("i,ij->j", weight[kept] * fitted[kept], BEYOND[kept])
+    # The first end with so few, or the last one.
+    end, heavy = (
+        float(ENDS[np.argmax(beyond <= most)] if (beyond <= most).any() else ENDS[-1])
+        for most in (few, enough)
+    )
+    return min(end, STRETCH * heavy) * tail.seen

@@ -78,15 +78,10 @@ def show_progress(stream: TextIO | None = None) -> Iterator[None]:
         bar.close()
 
 
-def start(total: int) -> None:
-    """Begin work of `total` steps."""
+def step(name: str, of: int | None = None) -> None:
+    """Begin the next step, or the first one `of` so many."""
     bar = _BAR.get()
     if bar is not None:
-        bar.start(total)
-
-
-def step(name: str) -> None:
-    """Begin the next step."""
-    bar = _BAR.get()
-    if bar is not None:
+        if of is not None:
+            bar.start(of)
         bar.step(name)

@@ -1,4 +1,4 @@
-"""Private working ranges for variables whose public bounds are absent or loose.
+"""One-way counts of all variables: working ranges, margins, and the number of records.
 
 Mechanism
 ---------
@@ -24,19 +24,36 @@ cutting the response biases slopes.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.protocol.detection import best, detect, missing
-from dpbinagg.protocol.tails import Tail, tail_end
-from dpbinagg.public.domain import Numeric
+from dpbinagg.analyst.ols.margins import Margin, uniform_margins
+from dpbinagg.formula import Design
+from dpbinagg.kernel.questions import Answer, Question
+from dpbinagg.protocol.detection import Tail, best, detect, missing, tail_end
+from dpbinagg.public.domain import Domain, Numeric, Variable
+from dpbinagg.release.questions import completeness_answer, margin_answer, margin_question
 
 Array = NDArray[np.float64]
 
 OCTAVES, SMALL, USUAL = (-30, 50), -14, (-2, 18)
 """Magnitudes that an unbounded variable may have, as powers of two, small ones as shares and rates
 have them, and the usual ones."""
+
+_EXPONENTS = (
+    *range(OCTAVES[0], SMALL, 4),
+    *range(SMALL, USUAL[0], 2),
+    *range(*USUAL),
+    *range(USUAL[1], OCTAVES[1] + 1, 4),
+)
+MAGNITUDES: Array = np.sort([*(2.0**k for k in _EXPONENTS), *(1.5 * 2.0**k for k in range(*USUAL))])
+"""Half octaves of usual magnitudes, every other octave of small ones, else every fourth.
+
+A range among the others is coarse and gets the second look.
+"""
 
 N_UNIFORM, DEPTH = 32, 10
 """Equal steps between two bounds, and octaves toward each of them.
@@ -70,6 +87,99 @@ standard error of 1/sqrt(n): 2 per cent of it, at most.
 """
 
 
+Ask = Callable[[list[Question], list[float]], list[Answer]]
+"""Answers to questions; that of `conduct.Dialogue` writes them down."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneWay:
+    """What one-way counts say.
+
+    Attributes
+    ----------
+    working : Domain
+        Where records were seen to lie.
+    margins : dict of Margin
+    count : (float, float)
+        Noisy number of complete records and its standard deviation, infinite if nothing is known.
+    """
+
+    working: Domain
+    margins: dict[str, Margin]
+    count: tuple[float, float] = (0.0, math.inf)
+
+
+def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWay:
+    """Count all variables of a design, and find working ranges of the numeric ones.
+
+    A record falls in one cell of each of the v variables and adds 1 to the total. Where a variable
+    lacks a bound, a second look, with a smaller part of mu^2, resolves the ranges that the first
+    one found too coarse. If there are none it counts the records again. Privacy: mu-GDP in all.
+
+    Parameters
+    ----------
+    ask : callable
+    design : Design
+    fixed : frozenset of str
+        Variables that keep their bounds.
+    mu : float
+        Where it is 0, nothing is asked, and every value within the bounds is as likely as any
+        other.
+    """
+    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    if not mu:
+        return OneWay(design.domain, uniform_margins(design.domain, names))
+    variables = {name: design.domain[name] for name in names}
+    open_ = [n for n in design.unbounded if n in variables]
+    margins, total, sd = _look(ask, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
+    working = {
+        name: variable.within(*working_range(edges, margins[name].counts, sd, variable, total))
+        for name, variable in variables.items()
+        if isinstance(variable, Numeric) and name not in fixed and needs_range(variable)
+        if (edges := margins[name].edges) is not None
+    }
+    if open_:
+        rest = mu * math.sqrt(1.0 - FIRST_SHARE) * (1.0 - 2.0**-50)
+        coarse = {
+            name: working[name]
+            for name in open_
+            if isinstance(variable := variables[name], Numeric)
+            and (edges := margins[name].edges) is not None
+            and too_coarse(edges, (working[name].lower, working[name].upper), variable)
+        }
+        more, again, its_sd = _look(ask, coarse, rest, declared=False)
+        for name, first in coarse.items():
+            margin = margins[name] = more[name]
+            assert margin.edges is not None
+            ends = second_range(margin.edges, margin.counts, its_sd, first, total)
+            working[name] = first.within(*ends)
+        weights = (sd**-2, its_sd**-2)
+        total = (weights[0] * total + weights[1] * again) / sum(weights)
+        sd = sum(weights) ** -0.5
+    return OneWay(design.domain.updated(working), margins, (total, sd))
+
+
+def _look(
+    ask: Ask, variables: Mapping[str, Variable], mu: float, declared: bool = True
+) -> tuple[dict[str, Margin], float, float]:
+    """Noisy counts of each variable, the noisy total, and the noise of each count.
+
+    `declared` says whether bounds are the caller's.
+    """
+    edges = {
+        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
+        for name, variable in variables.items()
+    }
+    question = margin_question(edges, variables, declared)
+    (answer,) = ask([question], [mu])
+    counts, sd = completeness_answer(question, answer)
+    margins = {
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margin_answer(question, answer).items()
+    }
+    return margins, float(counts[0]), sd
+
+
 def histogram_edges(variable: Numeric) -> Array:
     """Public edges of the histogram of one variable.
 
@@ -87,58 +197,28 @@ def histogram_edges(variable: Numeric) -> Array:
     -----
     Between two bounds: equal steps, and octaves that approach either bound
     and zero (or the centre), for bounds that are far too wide. Beyond a single
-    bound: `_magnitudes` of the distance from it. Without bounds: the same on
+    bound: `MAGNITUDES` of the distance from it. Without bounds: the same on
     both sides of zero. Whole numbers have edges half-way between them.
     """
     low, high = variable.lower, variable.upper
-    magnitude = _magnitudes()
     if variable.bounded:
-        edges = _bounded_edges(low, high)
+        width = high - low
+        octaves = width * 2.0 ** -np.arange(1.0, DEPTH)
+        anchor = 0.0 if low < 0.0 < high else low + width / 2.0
+        near = (low + octaves, high - octaves, anchor + octaves, anchor - octaves)
+        edges = np.concatenate([np.linspace(low, high, N_UNIFORM + 1), *near])
+        edges = edges[(edges >= low) & (edges <= high)]
     elif math.isfinite(low):
-        edges = np.concatenate([[low], low + magnitude])
+        edges = np.concatenate([[low], low + MAGNITUDES])
     elif math.isfinite(high):
-        edges = np.concatenate([high - magnitude[::-1], [high]])
+        edges = np.concatenate([high - MAGNITUDES[::-1], [high]])
     else:
-        edges = np.concatenate([-magnitude[::-1], magnitude])
+        edges = np.concatenate([-MAGNITUDES[::-1], MAGNITUDES])
     if variable.integer:
         halves = np.copysign(np.floor(np.abs(edges)) + 0.5, edges)
         edges = np.concatenate([[low - 0.5], halves, [high + 0.5]])
         edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
-
-
-def _magnitudes() -> Array:
-    """Half octaves of usual magnitudes, every other octave of small ones, else every fourth.
-
-    A range among the others is coarse and gets the second look.
-    """
-    (least, most), (low, high) = OCTAVES, USUAL
-    exponents = np.concatenate(
-        [
-            np.arange(least, SMALL, 4),
-            np.arange(SMALL, low, 2),
-            np.arange(low, high),
-            np.arange(high, most + 1, 4),
-        ]
-    )
-    usual = 1.5 * 2.0 ** np.arange(low, high)
-    return np.sort(np.concatenate([2.0**exponents, usual]))
-
-
-def _bounded_edges(low: float, high: float) -> Array:
-    width = high - low
-    octaves = width * 2.0 ** -np.arange(1.0, DEPTH)
-    anchor = 0.0 if low < 0.0 < high else low + width / 2.0
-    edges = np.concatenate(
-        [
-            np.linspace(low, high, N_UNIFORM + 1),
-            low + octaves,
-            high - octaves,
-            anchor + octaves,
-            anchor - octaves,
-        ]
-    )
-    return edges[(edges >= low) & (edges <= high)]
 
 
 def bin_index(edges: Array, values: Array) -> NDArray[np.intp]:
@@ -175,10 +255,13 @@ def working_range(
     counts = np.asarray(noisy_counts, dtype=np.float64)
     unbounded = math.isinf(variable.lower) and math.isinf(variable.upper)
     hull = detect(counts, sd, total, symmetric=unbounded)
-    if hull is None or (variable.bounded and _unsafe(counts, sd, hull, total)):
+    if hull is None:
         return _fallback(edges, counts, sd, variable)
     first, last = hull
     inside = float(counts[first : last + 1].sum())
+    seen = not missing(counts, sd, hull, total) and max(inside, total or 0.0) >= LEAST * sd
+    if variable.bounded and not seen:
+        return _fallback(edges, counts, sd, variable)
     n = max(inside if total is None else total, sd)
     upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
@@ -226,12 +309,6 @@ def needs_range(variable: Numeric) -> bool:
     """Whether a range could be narrower than the public bounds to any effect."""
     few = variable.bounded and variable.integer and variable.upper - variable.lower <= FEW_VALUES
     return not few
-
-
-def _unsafe(counts: Array, sd: float, hull: tuple[int, int], total: float | None) -> bool:
-    """Whether too little is seen to narrow public bounds."""
-    inside = float(counts[hull[0] : hull[1] + 1].sum())
-    return missing(counts, sd, hull, total) or max(inside, total or 0.0) < LEAST * sd
 
 
 def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: float) -> float:

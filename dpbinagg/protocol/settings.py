@@ -1,15 +1,16 @@
-"""What a caller may ask for, checked before anything is charged."""
+"""What a caller may ask for, checked and divided before anything is charged."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
-from dpbinagg.accounting._numbers import as_positive
-from dpbinagg.accounting.budget import Budget, Neighbours
+from dpbinagg.accounting._numbers import as_number
+from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import (
@@ -21,6 +22,7 @@ from dpbinagg.errors import (
 )
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
+from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.partition import Partition
@@ -40,6 +42,9 @@ SYNONYMS = {
     **dict.fromkeys(("best", "default", "auto"), "refined"),
 }
 """Words of other packages and papers, and what they are called here."""
+LEAST_MU = 2.0**-16
+LARGEST_MU = 2.0**24
+"""Beyond it the margin of the mechanism would not cover its discrete noise."""
 LARGEST = 1e150
 """Bounds beyond this, or closer to each other than its inverse, leave no room for arithmetic."""
 
@@ -62,15 +67,6 @@ def _meant(value: object, allowed: tuple[str, ...]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def check_order(formula: object, data: object) -> None:
-    """Say so where formula and table were passed the other way round."""
-    if not isinstance(formula, str) and isinstance(data, str) and "~" in data:
-        raise ArgumentError(
-            "formula must be a text and data a table, but they were passed the other way round; "
-            "write dp_ols(formula, data, mu=1)"
-        )
-
-
 def total_mu(mu: object, epsilon: object, delta: object) -> float:
     """The total mu, given as such or by epsilon and delta."""
     if mu is None and epsilon is None and delta is None:
@@ -81,12 +77,20 @@ def total_mu(mu: object, epsilon: object, delta: object) -> float:
         if epsilon is None or delta is None:
             raise BudgetError("epsilon= and delta= belong together; give both, or mu= instead")
         return gdp.mu(epsilon, delta)  # type: ignore[arg-type]
-    return as_positive(mu, "mu")
+    return as_number(mu, "mu", "positive")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The public arguments of a release, validated."""
+    """The public arguments of a release, validated.
+
+    Attributes
+    ----------
+    mu, domain, budget, partition, calibration, missing, neighbours
+        As in `dp_ols`.
+    per_record : float
+        The mu per record added or removed that `mu` against these `neighbours` leaves.
+    """
 
     mu: float
     domain: Domain
@@ -95,6 +99,7 @@ class Settings:
     calibration: str
     missing: str
     neighbours: Neighbours
+    per_record: float
 
     @classmethod
     def from_arguments(
@@ -119,7 +124,9 @@ class Settings:
         one_of("neighbours", neighbours, NEIGHBOURS)
         one_of("estimator", estimator, OFFERED)
         if budget is None:
-            budget = default_budget(estimator, calibration)
+            # The package's split, less the components that the estimator does not use.
+            unused = {"refined": (), "combined": ("scores",)}.get(estimator, ("moments", "scores"))
+            budget = Budget.paper() if calibration == "paper" else Budget().without(*unused)
         if not isinstance(budget, Budget):
             raise BudgetError(
                 f"budget must be a Budget, got {type(budget).__name__}; "
@@ -128,45 +135,36 @@ class Settings:
         if calibration == "paper" and (budget.moments or budget.scores):
             budget = budget.without("moments", "scores")
         domain = bounds if isinstance(bounds, Domain) else Domain(bounds)
+        total = total_mu(mu, epsilon, delta)
         return cls(
-            total_mu(mu, epsilon, delta),
+            total,
             domain,
             budget,
             partition,
             calibration,
             missing,
             neighbours,
+            per_record_mu(total, neighbours),
         )
 
 
-def default_budget(estimator: str, calibration: str) -> Budget:
-    """The package's split, less the components that the estimator does not use."""
-    if calibration == "paper":
-        return Budget.paper()
-    if estimator == "refined":
-        return Budget()
-    if estimator == "combined":
-        return Budget().without("scores")
-    return Budget().without("moments", "scores")
-
-
-def check_ledger(ledger: object) -> None:
-    """Check that what should be charged is a ledger."""
-    if ledger is not None and not isinstance(ledger, Ledger):
-        raise BudgetError(
-            f"ledger must be a Ledger, got {type(ledger).__name__}; "
-            'write ledger=Ledger("survey.db", mu=2.0)'
+def check_kinds(formula: object, data: object, constants: object, ledger: object) -> None:
+    """Check of what kind the other arguments are."""
+    if not isinstance(formula, str) and isinstance(data, str) and "~" in data:
+        raise ArgumentError(
+            "formula must be a text and data a table, but they were passed the other way round; "
+            "write dp_ols(formula, data, mu=1)"
         )
-
-
-def check_constants(constants: object) -> Mapping[str, float] | None:
-    """Check that constants come by name."""
     if constants is not None and not isinstance(constants, Mapping):
         raise FormulaError(
             f"constants must be a mapping from names to numbers, got {type(constants).__name__}; "
             'write constants={"k": 2.5}'
         )
-    return constants
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise BudgetError(
+            f"ledger must be a Ledger, got {type(ledger).__name__}; "
+            'write ledger=Ledger("survey.db", mu=2.0)'
+        )
 
 
 def check_scale(design: Design) -> None:
@@ -195,3 +193,73 @@ def check_scale(design: Design) -> None:
             f"{1.0 / LARGEST:g} or more, and stay within {LARGEST:g}; check the formula and the "
             "bounds"
         )
+
+
+def allocate(settings: Settings, design: Design) -> Allocation:
+    """Split the total mu over the components that this release needs."""
+    budget = settings.budget
+    if settings.partition != "privtree":
+        budget = budget.without("partition")
+    held = settings.partition
+    if isinstance(held, Partition) and held.domain != design.domain.subset(design.variables):
+        raise DomainError(
+            "partition must cut exactly the variables of the formula's right side, in that order "
+            "and with the same bounds and levels; make it from those bounds"
+        )
+    if not budget.moments and not range_is_sought(design, settings.partition) and budget.ranges:
+        budget = budget.without("ranges")
+    if design.unbounded and not budget.ranges:
+        raise DomainError(
+            f"variables {', '.join(design.unbounded)} have no public bounds and the budget "
+            "spends nothing on ranges; declare their bounds, or give the budget a ranges share"
+        )
+    if settings.partition == "privtree" and not budget.partition:
+        raise BudgetError(
+            "partition='privtree' needs a partition share in the budget; "
+            "give it one, or use partition='grid'"
+        )
+    if budget.count and not (budget.sum_x and budget.sum_y):
+        raise BudgetError(
+            "a budget with count must have sum_x and sum_y too: bins need all three; give each a "
+            "share, or set all three to 0"
+        )
+    if not budget.moments and budget.scores:
+        budget = budget.without("scores")
+    allocation = budget.split(settings.per_record)
+    for name, part in allocation.as_dict().items():
+        if part and not LEAST_MU <= part <= LARGEST_MU:
+            raise BudgetError(
+                f"mu and budget leave the component {name!r} a mu outside {LEAST_MU:g} to "
+                f"{LARGEST_MU:g}; choose another mu, or give the component another share"
+            )
+    return allocation
+
+
+def true_mu(settings: Settings, design: Design, allocation: Allocation) -> float:
+    """What the release will really spend, at most: more than asked for under "paper".
+
+    The published calibration treats the p columns of a bin's sums as if each
+    record moved only one of them: they are ``sqrt(p) mu``-GDP.
+    """
+    if settings.calibration != "paper":
+        return settings.mu
+    columns = len(design.column_names) - (design.intercept is not None)
+    parts = allocation.as_dict() | {"sum_x": math.sqrt(max(columns, 1)) * allocation.sum_x}
+    factor = settings.mu / settings.per_record
+    return factor * gdp.compose(*parts.values())
+
+
+def range_is_sought(design: Design, partition: str | Partition) -> bool:
+    """Whether a range is to be found for some variable.
+
+    Not for those whose bounds are part of the model (levels of an integer) or of the caller's own
+    partition, nor for those with few values anyway.
+    """
+    names = dict.fromkeys((*design.variables, *design.response_variables))
+    held = partition.variables if isinstance(partition, Partition) else ()
+    return any(
+        isinstance(variable := design.domain[name], Numeric)
+        and name not in (*design.fixed, *held)
+        and needs_range(variable)
+        for name in names
+    )

@@ -16,7 +16,7 @@ from dpbinagg.public.domain import Categorical, Domain, Numeric
 
 Records = Mapping[str, NDArray[np.generic]]
 """Columns by name: float64 for numeric variables (NaN is missing), integer
-codes into the declared levels for categorical ones (-1 is missing)."""
+codes into the declared levels for categorical ones (-1 is missing, -2 a value that is no level)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A number: see `grammar`; a missing code is missing. A category: a cell is the le
 spelled like it. Failing that, if both are numbers, the cell is the level that is the same number:
 ``2``, ``2.0`` and ``02`` are the level 2, whether it was declared as 2 or "2", so that it does not
 matter how a program prints or stores codes. Levels that are the same number ("1" and "01") are
-told apart by spelling alone. Anything else is missing. Each cell is read by itself.
+told apart by spelling alone. Anything else was not declared. Each cell is read by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from dpbinagg.public.grammar import BLANKS, number, spelled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+UNDECLARED = -2
+"""Code of a value that is no level; -1 is missing. Such records are as incomplete as others."""
 
 YES, NO = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 """How truth values are written, in any case, for a variable of type boolean."""
@@ -62,7 +65,7 @@ class Codes:
         if code is None and self.boolean:
             code = self.texts.get(word.lower())
         if code is None:
-            code = self.numbers.get(number(word, self.decimal), -1) if word else -1
+            code = self.numbers.get(number(word, self.decimal), UNDECLARED) if word else -1
         return code
 
     def of_number(self, value: float) -> int:
@@ -70,7 +73,7 @@ class Codes:
         if not math.isfinite(value):
             return -1
         code = self.texts.get(spelled(value))
-        return self.numbers.get(value, -1) if code is None else code
+        return self.numbers.get(value, UNDECLARED) if code is None else code
 
     def of_texts(self, texts: Iterable[Any]) -> Integers:
         """Codes of the distinct texts of a column; what is no text is missing."""
@@ -82,12 +85,13 @@ class Codes:
         """Codes of a column of numbers."""
         known = self.known_numbers
         if not known:
-            return np.full(len(values), -1, dtype=np.int64)
+            return np.where(np.isfinite(values), UNDECLARED, -1)
         keys = np.array(sorted(known))
         place = np.searchsorted(keys, values)
         place[place == len(keys)] = 0
         codes = np.array([known[key] for key in keys.tolist()], dtype=np.int64)[place]
-        codes[keys[place] != values] = -1
+        codes[keys[place] != values] = UNDECLARED
+        codes[~np.isfinite(values)] = -1
         return codes
 
     @property

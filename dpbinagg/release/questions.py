@@ -6,7 +6,9 @@ To ask something new, write a function that gives a `Question` from public facts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,14 @@ from numpy.typing import NDArray
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
 from dpbinagg.formula.scaling import BinScaling, bin_scaling
-from dpbinagg.kernel.cells import BinCells, Cells, Everyone, NormCells
+from dpbinagg.kernel.cells import (
+    BinCells,
+    Completeness,
+    Everyone,
+    LevelCells,
+    NormCells,
+    NumberCells,
+)
 from dpbinagg.kernel.maps import (
     Deviations,
     Direction,
@@ -28,6 +37,7 @@ from dpbinagg.kernel.maps import (
 )
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
+from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
 
@@ -39,18 +49,90 @@ COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of t
 SCORES = "residual scores"
 """Names of questions, as lists of mechanisms show them."""
 
+SEEN = 2.5
+"""Noise standard deviations above which a count is taken for one of records: noise alone gets there
+six times in a thousand."""
+
 
 def count_question() -> Question:
     """The number of complete records."""
     return Question(RECORDS, alone(OneHot(Everyone())), records="complete")
 
 
-def margin_question(cells: Mapping[str, Cells], with_total: bool) -> Question:
-    """A histogram of each variable, and the number of complete records, jointly."""
-    maps = [OneHot(of_one) for of_one in cells.values()]
-    total = [OneHot(Everyone())] if with_total else []
-    groups = weigh([(1.0, map_) for map_ in (*maps, *total)])
-    return Question(MARGINS, groups, records="complete")
+def margin_question(
+    edges: Mapping[str, Floats | None], variables: Mapping[str, Variable], outside: bool = True
+) -> Question:
+    """A histogram of each variable, and the number of complete records, jointly.
+
+    A histogram has cells for what is missing, for levels that nobody declared, and for numbers
+    outside bounds that were declared. They cost nothing: a record is in one cell.
+
+    Parameters
+    ----------
+    edges : mapping of arrays
+        Of the cells of each number, None for levels.
+    variables : mapping of Variable
+    outside : bool
+        Whether their bounds are those that the caller declared.
+    """
+    cells: list[NumberCells | LevelCells | Completeness] = []
+    for name, its_edges in edges.items():
+        variable = variables[name]
+        if isinstance(variable, Categorical):
+            cells.append(LevelCells(name, len(variable.levels), missing=True, outside=True))
+        else:
+            assert its_edges is not None
+            bounds = math.isfinite(variable.lower) or math.isfinite(variable.upper)
+            if outside and bounds:
+                # The lower bound is within.
+                its_edges = np.concatenate([[np.nextafter(its_edges[0], -np.inf)], its_edges[1:]])
+            cells.append(NumberCells(name, its_edges, missing=True, outside=outside and bounds))
+    maps = [OneHot(of_one) for of_one in (*cells, Completeness())]
+    return Question(MARGINS, weigh([(1.0, map_) for map_ in maps]), records="all")
+
+
+def margin_answer(question: Question, answer: Answer) -> dict[str, dict[str, Any]]:
+    """What `margin_question` was answered about each variable.
+
+    Returns
+    -------
+    dict of dict
+        By variable: ``edges``, None for levels; ``counts`` of the cells; the noise ``sd`` of every
+        count; how many records are ``missing``; and ``outside`` of what was declared: one number
+        for levels, (below, above) for bounds, none where there are no bounds. Where the latter
+        stand out of the noise they count in the outer cells too, since values are moved there.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for (_, map_), counts, scales in zip(
+        question.groups, answer.values, answer.scales, strict=True
+    ):
+        cells = map_.cells if isinstance(map_, OneHot) else None
+        if not isinstance(cells, NumberCells | LevelCells):
+            continue
+        sd = float(scales[0])
+        edges = cells.edges if isinstance(cells, NumberCells) else None
+        within = cells.n_levels if isinstance(cells, LevelCells) else len(cells.edges) - 1
+        inner, outside = counts[:within].copy(), counts[within:-1]
+        if edges is not None and len(outside):
+            np.add.at(inner, [0, -1], np.where(outside > SEEN * sd, outside, 0.0))
+        found[cells.name] = {
+            "edges": edges,
+            "counts": inner,
+            "sd": sd,
+            "missing": float(counts[-1]),
+            "outside": outside,
+        }
+    return found
+
+
+def completeness_answer(question: Question, answer: Answer) -> tuple[Floats, float]:
+    """Noisy numbers of complete and of incomplete records, (2,), and the noise of each."""
+    for (_, map_), counts, scales in zip(
+        question.groups, answer.values, answer.scales, strict=True
+    ):
+        if isinstance(map_, OneHot) and isinstance(map_.cells, Completeness):
+            return counts, float(scales[0])
+    raise ValueError("a question about margins must hold the number of records")
 
 
 def moment_question(request: MomentRequest, rows: Rows) -> Question:

@@ -18,8 +18,6 @@ from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
-from dpbinagg.kernel.cells import Everyone, LevelCells, NumberCells
-from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
@@ -33,6 +31,8 @@ from dpbinagg.release.questions import (
     SCORES,
     SUMS,
     columns_in_bins,
+    completeness_answer,
+    margin_answer,
     moment_request,
     noisy_columns,
     round_answer,
@@ -182,7 +182,7 @@ class Released:
         """What was released, by component; one without a share of the budget is absent.
 
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
-        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        products of blocks (see `dpbinagg.kernel.maps.Moments`), and ``moments`` (m, m), the second
         moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
         ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
         `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from
@@ -245,30 +245,64 @@ def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, 
 
 
 def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
-    """One-way counts of every variable, the last look at it: edges, counts, noise of a count."""
+    """One-way counts of every variable, the last look at it; see `margin_answer`."""
     found: dict[str, dict[str, Any]] = {}
     for entry in transcript.of(MARGINS):
-        values, scales = _parts(entry)
-        for (_, map_), counts, sd in zip(entry.question.groups, values, scales, strict=True):
-            cells = map_.cells if isinstance(map_, OneHot) else None
-            if isinstance(cells, NumberCells | LevelCells):
-                edges = cells.edges if isinstance(cells, NumberCells) else None
-                found[cells.name] = {"edges": edges, "counts": counts, "sd": float(sd[0])}
+        for name, one in margin_answer(entry.question, entry.answer).items():
+            # A second look is within a range that was found.
+            if name in found:
+                one["outside"] = found[name]["outside"]
+            found[name] = one
     return found
 
 
-def number(transcript: Transcript) -> tuple[float, float]:
-    """Number of records by the one-way counts, and its noise; an infinite one if nothing is known.
+def numbers(transcript: Transcript) -> tuple[Floats, float]:
+    """Numbers of complete and of incomplete records by the one-way counts, and their noise.
 
-    Several counts are weighed by the inverse squares of their noise.
+    Several counts are weighed by the inverse squares of their noise; an infinite one if nothing is
+    known.
     """
-    weight = total = 0.0
+    weight, total = 0.0, np.zeros(2)
     for entry in transcript.of(MARGINS):
-        for (_, map_), count, sd in zip(entry.question.groups, *_parts(entry), strict=True):
-            if isinstance(map_, OneHot) and isinstance(map_.cells, Everyone):
-                weight += float(sd[0]) ** -2
-                total += float(count[0]) * float(sd[0]) ** -2
-    return (total / weight, weight**-0.5) if weight else (0.0, math.inf)
+        counts, sd = completeness_answer(entry.question, entry.answer)
+        weight += sd**-2
+        total += counts * sd**-2
+    return (total / weight, weight**-0.5) if weight else (total, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one-way counts say of the records that a model can and cannot use.
+
+    Attributes
+    ----------
+    margins : dict of dict
+        By variable; see `margin_answer`.
+    complete, incomplete : float
+        Noisy numbers of records with a value in every variable, and of the others.
+    sd : float
+        Of the noise of either.
+    """
+
+    margins: dict[str, dict[str, Any]]
+    complete: float
+    incomplete: float
+    sd: float
+
+
+def counted(transcript: Transcript) -> Counted | None:
+    """What the one-way counts of a transcript say; None if they were not asked for."""
+    known = margins(transcript)
+    if not known:
+        return None
+    counts, sd = numbers(transcript)
+    return Counted(known, float(counts[0]), float(counts[1]), sd)
+
+
+def number(transcript: Transcript) -> tuple[float, float]:
+    """Number of complete records by the one-way counts, and its noise."""
+    counts, sd = numbers(transcript)
+    return float(counts[0]), sd
 
 
 def statistics_of(
@@ -280,11 +314,11 @@ def statistics_of(
 ) -> tuple[Statistics, Statistics]:
     """The statistics of a release by name, and the standard deviations of their noise."""
     found: tuple[Statistics, Statistics] = ({}, {})
-    if known := margins(transcript):
-        found[0]["margins"] = known
-        found[1]["margins"] = {name: margin["sd"] for name, margin in known.items()}
-        for table, value in zip(found, number(transcript), strict=True):
-            table["total"] = value
+    if (known := counted(transcript)) is not None:
+        found[0]["margins"] = known.margins
+        found[1]["margins"] = {name: margin["sd"] for name, margin in known.margins.items()}
+        found[0].update(total=known.complete, incomplete=known.incomplete)
+        found[1].update(total=known.sd, incomplete=known.sd)
     if (entry := transcript.first(MOMENTS)) is not None:
         for table, parts in zip(found, _parts(entry), strict=True):
             table["products"] = parts[0]

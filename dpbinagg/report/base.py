@@ -20,7 +20,8 @@ from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.formula import Design
-from dpbinagg.report import cov_types, identification, tidy
+from dpbinagg.release.transcript import counted
+from dpbinagg.report import cov_types, identification, left_out, tidy
 from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.references import references
@@ -133,8 +134,13 @@ class ReleaseResults(Inference):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on this estimate, in plain words."""
-        return (*self._extra_notes, *self.estimate.notes)
+        """Remarks on this estimate, and on records that it did without, in plain words."""
+        return (*self._left_out(), *self._extra_notes, *self.estimate.notes)
+
+    def _left_out(self) -> list[str]:
+        release = self.release
+        names = (*self.design.response_variables, *self.design.variables)
+        return left_out.sentences(counted(release.transcript), release.declared, names, self.nobs)
 
     @property
     def references(self) -> dict[str, Any]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
-from dpbinagg.analyst.ols.margins import UNSEEN
-from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.transcript import Released
+from dpbinagg.public.domain import Numeric
+from dpbinagg.release.transcript import Released, counted
+from dpbinagg.report import left_out
 from dpbinagg.report.identification import sentences
 from dpbinagg.report.references import reference_notes
-from dpbinagg.report.tables import decimals_for, listed, number, power, significant, whole
+from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -23,9 +21,6 @@ DECLARED = "declared"
 
 MOST_RANGES = 12
 """Ranges listed in a note before it refers to the release for the rest."""
-
-MOST_LEVELS = 8
-"""Levels of one factor that a note lists."""
 
 METHOD: dict[str, str] = {
     "naive": (
@@ -61,8 +56,8 @@ def explain(results: ReleaseResults) -> list[str]:
         )
     unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
     notes += unknown
-    if unknown:
-        notes += _levels_of_nobody(release, results.design.variables)
+    known = counted(release.transcript)
+    notes += left_out.unseen(known, release.domain, results.design.variables)
     if unknown and math.isfinite(results.fvalue):
         notes.append("The F test is of the coefficients that are identified.")
     if not results.estimate.identified and not unknown:
@@ -81,24 +76,6 @@ def explain(results: ReleaseResults) -> list[str]:
     notes += _calibration(release)
     notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
-
-
-def _levels_of_nobody(release: Released, names: tuple[str, ...]) -> list[str]:
-    """Declared levels that the released counts do not tell from empty ones."""
-    texts = []
-    for name, margin in release.statistics.get("margins", {}).items():
-        variable = release.domain[name]
-        if name in names and isinstance(variable, Categorical):
-            few = np.asarray(margin["counts"]) < UNSEEN * margin["sd"]
-            levels = [str(level) for level, flag in zip(variable.levels, few, strict=True) if flag]
-            if levels:
-                texts.append(f"{name} = {listed(levels, MOST_LEVELS)}")
-    if not texts:
-        return []
-    return [
-        f"No records, or too few to tell from none, have {'; '.join(texts)}. Leave these levels "
-        "out, or join them with others."
-    ]
 
 
 def _fit_noise(results: ReleaseResults) -> list[str]:
@@ -171,11 +148,14 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     outer = "moments" in release.statistics
     held = release.outer.domain if outer else release.domain
     texts = []
+    beyond = left_out.outside(counted(release.transcript), release.declared)
     for name in dict.fromkeys(names):
         variable = held[name]
         if isinstance(variable, Numeric):
             source = range_source(release, name, variable)
             found = "" if source == DECLARED else f" ({source})"
+            if name in beyond:
+                found += left_out.outside_text(*beyond[name])
             texts.append(f"{name} {_span(variable)}{found}")
     if not texts:
         return []

@@ -14,8 +14,10 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 
 from dpbinagg.errors import ReleaseError
+from dpbinagg.release.transcript import counted
 from dpbinagg.report import tables
 from dpbinagg.report.identification import CELL, identified
+from dpbinagg.report.left_out import first_line
 from dpbinagg.report.notes import explain
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class DPSummary(Summary):  # type: ignore[misc]
         The heading, then one row for each column of the design.
     notes : list of str
         One paragraph each, in plain words.
+    first : str
+        What stands above all else; usually nothing.
     """
 
     def __init__(
@@ -47,10 +51,11 @@ class DPSummary(Summary):  # type: ignore[misc]
         right: list[list[str]],
         coefficients: list[list[str]],
         notes: list[str],
+        first: str = "",
     ) -> None:
         super().__init__()
         self.title, self.left, self.right = title, left, right
-        self.coefficients, self.notes = coefficients, notes
+        self.coefficients, self.notes, self.first = coefficients, notes, first
         self.tables = [self._facts_table(), self._coefficient_table()]
 
     def _facts(self) -> list[list[str]]:
@@ -79,7 +84,10 @@ class DPSummary(Summary):  # type: ignore[misc]
         width = max(len(line) for line in [*table, *facts])
         table = [line.rstrip() for line in tables.aligned(self.coefficients, width)]
         double, single = "=" * width, "-" * width
-        lines = [self.title.center(width).rstrip(), double, *facts]
+        lines = [self.title.center(width).rstrip(), double]
+        if self.first:
+            lines += [*tables.wrapped(self.first, width), single]
+        lines += facts
         lines += [double, table[0], single, *table[1:], double, "", "Notes:"]
         for place, note in enumerate(self.notes, start=1):
             lines += tables.wrapped(note, min(width, MOST_WIDTH), f"[{place}] ")
@@ -91,6 +99,7 @@ class DPSummary(Summary):  # type: ignore[misc]
         items = "\n".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         return "\n".join(
             [
+                *([f"<p><strong>{html.escape(self.first)}</strong></p>"] if self.first else []),
                 tables.html_table(None, self._facts(), self.title),
                 tables.html_table(heading, rows),
                 f"<p>Notes:</p>\n<ol>\n{items}\n</ol>",
@@ -102,13 +111,15 @@ class DPSummary(Summary):  # type: ignore[misc]
         heading, *rows = self.coefficients
         shown = tables.booktabs([[heading], rows], "l" + "r" * (len(heading) - 1))
         facts = tables.booktabs([self._facts()], "lrlr")
-        parts = f"{shown}\n\n\\medskip\n{facts}"
+        first = f"\\textbf{{{tables.latex(self.first)}}}\n\n\\medskip\n" if self.first else ""
+        parts = f"{first}{shown}\n\n\\medskip\n{facts}"
         return tables.latex_float(parts, self.title, label, self.notes if notes else [])
 
     def as_csv(self) -> str:
         """The table and the notes as comma-separated values."""
         text = io.StringIO()
-        rows = [[self.title], *self._facts(), *self.coefficients, ["Notes"]]
+        head = [[line] for line in (self.title, self.first) if line]
+        rows = [*head, *self._facts(), *self.coefficients, ["Notes"]]
         csv.writer(text, lineterminator="\n").writerows([*rows, *([note] for note in self.notes)])
         return text.getvalue()
 
@@ -119,7 +130,9 @@ class DPSummary(Summary):  # type: ignore[misc]
         facts = [f"- {label} {escaped(value)}" for label, value in [*self.left, *self.right]]
         notes = [f"{place}. {escaped(note)}" for place, note in enumerate(self.notes, start=1)]
         table = tables.markdown(heading, rows)
-        return "\n".join([f"### {self.title}", "", table, "", *facts, "", "Notes:", "", *notes, ""])
+        first = [f"**{escaped(self.first)}**", ""] if self.first else []
+        lines = [f"### {self.title}", "", *first, table, "", *facts, "", "Notes:", "", *notes, ""]
+        return "\n".join(lines)
 
 
 def summarise(
@@ -143,7 +156,8 @@ def summarise(
         ["", *heading(results, alpha)],
         *([name, *row] for name, row in zip(names, rows, strict=True)),
     ]
-    return DPSummary(title or TITLE, left, right, coefficients, explain(results))
+    first = first_line(counted(results.release.transcript), results.nobs)
+    return DPSummary(title or TITLE, left, right, coefficients, explain(results), first)
 
 
 def _facts(

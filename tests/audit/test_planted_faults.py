@@ -27,7 +27,8 @@ from dpbinagg.kernel.grid import LINEAR_BITS
 from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.questions import Answer, Sum
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.dialogue import Dialogue
+from dpbinagg.protocol import settings
+from dpbinagg.protocol.conduct import Dialogue
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.questions import count_question
 from dpbinagg.release.transcript import Entry
@@ -175,10 +176,10 @@ def ranges_without_noise(patch: Patch) -> None:
 def ranges_past_the_mechanism(patch: Patch) -> None:
     real = pipeline.one_way
 
-    def faulty(dialogue: Dialogue, *arguments: Any) -> Any:
-        curator_ = dialogue.curator
-        curator_._privatise = lambda sums, *_: sums.astype(np.float64)  # type: ignore[method-assign]
-        found = real(dialogue, *arguments)
+    def faulty(ask: Any, *arguments: Any) -> Any:
+        curator_ = ask.__self__.curator
+        curator_._privatise = lambda sums, *_: sums.astype(np.float64)
+        found = real(ask, *arguments)
         del curator_._privatise
         return found
 
@@ -285,7 +286,7 @@ def tree_with_a_third_of_the_noise(patch: Patch) -> None:
 
 
 def replacement_taken_for_addition(patch: Patch) -> None:
-    patch.setattr(pipeline, "per_record_mu", lambda mu, neighbours: mu)
+    patch.setattr(settings, "per_record_mu", lambda mu, neighbours: mu)
 
 
 def undeclared_level_refused(patch: Patch) -> None:

@@ -14,7 +14,7 @@ from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import column_scaling
-from dpbinagg.kernel.cells import Cells, LevelCells, NumberCells, PrefixCells
+from dpbinagg.kernel.cells import LevelCells, NumberCells, PrefixCells
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import OneHot, Outer, UnitInside
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone, weigh
@@ -108,14 +108,13 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     """All kinds of sums over a table, in the order of a release, through the engine for it."""
     declared, design = designs(formula)
     engine = open_table(data, declared, "drop")
-    cells: dict[str, Cells] = {
-        name: NumberCells(name, histogram_edges(variable))
-        if isinstance(variable, Numeric)
-        else LevelCells(name, len(variable.levels))
-        for name, variable in declared.domain.items()
+    variables = dict(declared.domain.items())
+    edges = {
+        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
+        for name, variable in variables.items()
     }
     found: dict[str, Any] = {
-        "ranges": engine.map_reduce(Sum((margin_question(cells, True),), None)),
+        "ranges": engine.map_reduce(Sum((margin_question(edges, variables),), None)),
         "total": engine.map_reduce(Sum((count_question(),), None)),
     }
     paths = Paths(design.domain.subset(design.variables), design.variables, 24)

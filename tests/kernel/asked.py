@@ -65,7 +65,11 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "everyone": maps.OneHot(cells.Everyone()),
         "number": maps.OneHot(cells.NumberCells("x", edges)),
         "number, missing": maps.OneHot(cells.NumberCells("x", edges, missing=True)),
+        "number, outside": maps.OneHot(cells.NumberCells("x", edges, True, True)),
+        "number, one interval": maps.OneHot(cells.NumberCells("x", edges[[1, 3]], outside=True)),
+        "completeness": maps.OneHot(cells.Completeness()),
         "level": maps.OneHot(cells.LevelCells("g", LEVELS)),
+        "level, outside": maps.OneHot(cells.LevelCells("g", LEVELS, True, True)),
         "level, missing": maps.OneHot(cells.LevelCells("g", LEVELS, missing=True)),
         "two-way": maps.Tensor(
             cells.LevelCells("g", LEVELS), maps.OneHot(cells.NumberCells("x", edges))
@@ -115,6 +119,7 @@ ODD: dict[str, dict[str, Any]] = {
     "missing number": {"x": np.nan},
     "missing level": {"g": -1},
     "a level beyond": {"g": 99},
+    "a value that is no level": {"g": -2},
     "missing response": {"y": np.nan},
     "huge": {"x": 1e308, "z": -1e308, "y": 1e308},
     "infinite": {"y": np.inf},

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.protocol.detection import detect
+from dpbinagg.protocol.detection import Tail, detect, tail_end
 from dpbinagg.protocol.ranges import (
     bin_index,
     histogram_edges,
@@ -22,7 +22,6 @@ from dpbinagg.protocol.ranges import (
     too_coarse,
     working_range,
 )
-from dpbinagg.protocol.tails import Tail, tail_end
 from dpbinagg.public.domain import Numeric
 
 SD = math.sqrt(6) / math.sqrt(0.1)

@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import DataError, Domain, DomainError, Ledger, dp_ols, dp_release
+from dpbinagg import (
+    DataError,
+    Domain,
+    DomainError,
+    Ledger,
+    NothingLeftError,
+    dp_ols,
+    dp_release,
+)
 from dpbinagg.cli import main
 
 pa = pytest.importorskip("pyarrow")
@@ -92,7 +100,9 @@ def test_text_is_neither_guessed_to_be_a_category_nor_a_number() -> None:
             dp_release("y ~ word", data, 1, bounds=BOUNDS)
     with pytest.raises(DomainError, match=r"'word' holds objects of any type \(dtype object\)"):
         dp_release("y ~ word", df.astype({"word": object}), 1, bounds=BOUNDS)
-    assert dp_release("y ~ word", df, 1, bounds={**BOUNDS, "word": (None, None)}, rng=1).mu == 1
+    with pytest.raises(NothingLeftError, match=r"word is missing in about 100%"):
+        dp_release("y ~ word", df, 1, bounds={**BOUNDS, "word": (None, None)}, rng=1)
+    assert dp_release("y ~ word", df, 1, bounds={**BOUNDS, "word": ["a", "b"]}, rng=1).mu <= 1
 
 
 def test_a_stored_truth_value_has_two_levels_and_pandas_text_has_none() -> None:

@@ -17,7 +17,7 @@ from dpbinagg import Domain
 from dpbinagg.public.grammar import number, spelled
 from dpbinagg.reading import convert, digits
 from dpbinagg.reading.lines import Block
-from dpbinagg.reading.rules import Codes
+from dpbinagg.reading.rules import UNDECLARED, Codes
 from dpbinagg.reading.words import lookup
 
 pa = pytest.importorskip("pyarrow")
@@ -91,19 +91,20 @@ def test_numbers_in_blocks_are_the_nearest_doubles(long: bool, monkeypatch: Any)
     same(block_numbers(texts), [float(text) for text in texts])
 
 
+NOT = UNDECLARED
 LEVELS: dict[str, tuple[Any, dict[Any, int]]] = {
-    "words": (["N", "south west"], {"N": 0, " N ": 0, "south west": 1, "n": -1, "": -1, "E": -1}),
-    "numbers": ([1, 2, 3], {"1": 0, "2.0": 1, "03": 2, "4": -1, "1.5": -1, "x": -1}),
+    "words": (["N", "south west"], {"N": 0, " N ": 0, "south west": 1, "n": NOT, "": -1, "E": NOT}),
+    "numbers": ([1, 2, 3], {"1": 0, "2.0": 1, "03": 2, "4": NOT, "1.5": NOT, "x": NOT}),
     "numbers as text": (["1", "2", "3"], {"1": 0, "2.0": 1, "03": 2, "1e0": 0, "": -1}),
     "leading zeros": (["01", "02", "10"], {"01": 0, "1": 0, "2.0": 1, "10": 2}),
-    "told apart by spelling": (["1", "01"], {"1": 0, "01": 1, "1.0": -1, "001": -1}),
-    "fractions": ({"levels": [0.5, 1.5]}, {"0.5": 0, ".50": 0, "1.5": 1, "1": -1}),
-    "truth": ([False, True], {"TRUE": 1, "no": 0, "T": 1, "0": 0, "1.0": 1, "yEs": 1, "2": -1}),
-    "truth as text": (["FALSE", "TRUE"], {"TRUE": 1, "True": 1, "false": 0, "1": 1, "yes": -1}),
-    "NA": (["NA", "b"], {"NA": 0, "b ": 1, "nan": -1}),
+    "told apart by spelling": (["1", "01"], {"1": 0, "01": 1, "1.0": NOT, "001": NOT}),
+    "fractions": ({"levels": [0.5, 1.5]}, {"0.5": 0, ".50": 0, "1.5": 1, "1": NOT}),
+    "truth": ([False, True], {"TRUE": 1, "no": 0, "T": 1, "0": 0, "1.0": 1, "yEs": 1, "2": NOT}),
+    "truth as text": (["FALSE", "TRUE"], {"TRUE": 1, "True": 1, "false": 0, "1": 1, "yes": NOT}),
+    "NA": (["NA", "b"], {"NA": 0, "b ": 1, "nan": NOT}),
     "missing": (
         {"levels": ["1", "2"], "missing": [-9, "refused"]},
-        {"1": 0, "-9": -1, "-9.0": -1, "refused": -1},
+        {"1": 0, "-9": -1, "-9.0": -1, "refused": -1, "3": NOT},
     ),
 }
 
@@ -119,13 +120,13 @@ def test_levels(name: str) -> None:
 
 
 STORED: dict[str, tuple[Any, list[Any], list[int]]] = {
-    "numbers among texts": (["1", "2"], [1, 2, 3], [0, 1, -1]),
-    "floats among texts": (["1", "2"], [1.0, 2.0, 1.5], [0, 1, -1]),
-    "numbers with zeros in front": (["01", "02"], [1, 2, 3], [0, 1, -1]),
+    "numbers among texts": (["1", "2"], [1, 2, 3], [0, 1, NOT]),
+    "floats among texts": (["1", "2"], [1.0, 2.0, 1.5], [0, 1, NOT]),
+    "numbers with zeros in front": (["01", "02"], [1, 2, 3], [0, 1, NOT]),
     "truth values": ([False, True], [True, False, True], [1, 0, 1]),
     "truth values among texts": (["FALSE", "TRUE"], [True, False, True], [1, 0, 1]),
     "truth values among numbers": ({"levels": [0, 1]}, [True, False, True], [1, 0, 1]),
-    "texts": ({"levels": [1, 2]}, ["2.0", " 1", "x"], [1, 0, -1]),
+    "texts": ({"levels": [1, 2]}, ["2.0", " 1", "x"], [1, 0, NOT]),
 }
 
 

@@ -16,6 +16,7 @@ from dpbinagg.analyst.fitstats import FitStatistics
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import IdentificationWarning, NotIdentifiedError
 from dpbinagg.report.results import DPResultsWrapper
+from dpbinagg.report.verbs import Release
 
 BOUNDS = {"y": (-2.0, 12.0), "x": (0.0, 4.0), "g": ["a", "b", "c"]}
 FORMULA = "y ~ x + I(x**2) + C(g)"
@@ -174,11 +175,12 @@ def test_a_mistake_inside_a_statistic_is_not_printed_as_not_released(
     school = load_school()
     res = dp_ols("score ~ pretest", school.frame, mu=5, bounds=school.codebook, rng=1)
     assert "not released" not in str(res.summary())
+    res = res.release.ols()
 
-    def broken(self: FitStatistics) -> float:
-        return self.no_such_name  # type: ignore[attr-defined, no-any-return]
+    def broken(release: Release, *_: object) -> FitStatistics:
+        return release.no_such_name  # type: ignore[attr-defined, no-any-return]
 
-    monkeypatch.setattr(FitStatistics, "rsquared", property(broken))
+    monkeypatch.setattr("dpbinagg.report.base.fit_statistics", broken)
     for show in (res.summary, res.glance):
         with pytest.raises(AttributeError, match="no_such_name"):
             show()

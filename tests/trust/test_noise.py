@@ -324,7 +324,7 @@ def test_stages_of_a_release_do_not_share_noise() -> None:
 def test_values_drawn_ahead_follow_the_law(law: Literal["gaussian", "laplace"]) -> None:
     source = SecureNoise()
     draw = getattr(source, law)
-    draw(DRAWS[law] // noise.TIMES, SCALE)
+    draw(DRAWS[law], SCALE)
     wait_for_the_stock(source)
     drawn = draw(DRAWS[law], SCALE)
     assert len(drawn) == DRAWS[law]
@@ -347,7 +347,7 @@ def test_the_stock_is_bounded() -> None:
         source.gaussian(size, SCALE)
         stock = source._stocks["gaussian", SCALE]
         held = len(stock._drawn) + sum(n for n, _ in stock._begun)
-        assert held <= max(noise.DRAWS, min(noise.TIMES * size, noise.MOST)) + noise.DRAWS
+        assert held <= max(noise.DRAWS, min(size, noise.MOST)) + noise.DRAWS
 
 
 def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +412,7 @@ def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch)
     (laplace,) = [kind for kind in asked if kind[0] == "laplace"]
     assert set(drawn) == {gaussian, laplace}
     for kind in drawn:
-        assert asked[kind] <= drawn[kind] <= (1 + noise.TIMES) * asked[kind] + 2 * noise.DRAWS
+        assert asked[kind] <= drawn[kind] <= 2 * asked[kind] + noise.DRAWS
 
 
 def test_noise_drawn_ahead_is_not_copied() -> None:
