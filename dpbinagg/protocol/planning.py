@@ -22,7 +22,7 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Engine, Task
+from dpbinagg.kernel.questions import Engine, Sum
 from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import Settings, allocate, total_mu
@@ -225,7 +225,7 @@ class Repeated:
     engine: Engine
     times: int
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Exact sums, so many times."""
         return [sums.astype(object) * self.times for sums in self.engine.map_reduce(task)]
 
