@@ -101,7 +101,8 @@ def summary_table(
     if below not in BELOW:
         raise ReleaseError(f"below must be one of {', '.join(map(repr, BELOW))}, got {below!r}")
     terms = list(dict.fromkeys(name for model in models for name in model.design.column_names))
-    shown = {term: readable(term) for term in terms} | dict(names or {})
+    domains = {term: model.design.domain for model in models for term in model.design.column_names}
+    shown = {term: readable(term, domains.get(term)) for term in terms} | dict(names or {})
     _require_known("names", shown, terms)
     _require_known("statistics", statistics, list(STATISTICS))
     body = []

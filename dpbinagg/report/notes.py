@@ -11,6 +11,7 @@ from dpbinagg.public.domain import Numeric
 from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import left_out
 from dpbinagg.report.identification import sentences
+from dpbinagg.report.labels import label_note
 from dpbinagg.report.references import reference_notes
 from dpbinagg.report.tables import decimals_for, number, power, significant, whole
 
@@ -69,6 +70,7 @@ def explain(results: ReleaseResults) -> list[str]:
         notes.append(" ".join(parts))
     notes += results.notes
     notes += reference_notes(results.design)
+    notes += label_note(results.design.domain, results.design.variables)
     notes += _never_split(release, results.estimator)
     notes.append(METHOD.get(results.estimator, HONEST))
     notes += _fit_noise(results)

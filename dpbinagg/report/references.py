@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.formula import Design
-from dpbinagg.report.labels import readable
+from dpbinagg.report.labels import label, readable
 from dpbinagg.report.tables import listed
 
 MOST_FACTORS = 12
@@ -49,7 +49,9 @@ def balanced(design: Design) -> list[str]:
 def reference_notes(design: Design) -> list[str]:
     """What the coefficients of categories mean; nothing of comparisons, false by default."""
     texts = [
-        f"{name} = {level}" for name, level in references(design).items() if level is not False
+        f"{name} = {label(design.domain, name, level)}"
+        for name, level in references(design).items()
+        if level is not False
     ]
     found = []
     if texts:

@@ -22,6 +22,7 @@ from dpbinagg.report.compare import Comparison
 from dpbinagg.report.cov_types import misnomer, resolve
 from dpbinagg.report.fitting import choose, model_design
 from dpbinagg.report.identification import MOST_TERMS, callers_level, identified
+from dpbinagg.report.labels import with_labels
 from dpbinagg.report.notes import remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.unavailable import no_estimate
@@ -301,6 +302,8 @@ class DPResults(ReleaseResults):
         kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
         rng: Seed = None,
+        *,
+        labels: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
@@ -318,13 +321,16 @@ class DPResults(ReleaseResults):
         bin_id : bool
             Whether a column tells the bin of each record.
         rng : None, seed or Generator
+        labels : bool
+            Whether categories have the labels of the codebook in place of codes. The same
+            regression follows; terms are then named by labels.
 
         Returns
         -------
         DataFrame
             Raw variables, which `formula_for` fits ("binagg": the design columns).
         """
-        return synthesize(
+        made = synthesize(
             self.release,
             self.estimate,
             size=size,
@@ -335,6 +341,7 @@ class DPResults(ReleaseResults):
             design=self.design,
             steps=self.release.steps,
         )
+        return with_labels(made, self.design.domain) if labels else made
 
     def formula_for(self, table: pd.DataFrame) -> str:
         """The formula that fits a table that `synthesize` made.

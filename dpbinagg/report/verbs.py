@@ -157,6 +157,8 @@ class Release(Released):
         kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
         rng: Seed = None,
+        *,
+        labels: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
 
@@ -165,7 +167,7 @@ class Release(Released):
         DataFrame
         """
         results = fit_release(self) if self.models else self.ols()
-        return results.synthesize(size, copies, kind, bin_id, rng)
+        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
 
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.

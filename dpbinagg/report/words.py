@@ -73,7 +73,11 @@ def findings(
     order = sorted(told.tolist(), key=lambda j: -abs(float(results.tvalues[j])))
     clear, rest = [], []
     for j in order:
-        name, low, high = readable(design.column_names[j]), float(ends[j][0]), float(ends[j][1])
+        name, low, high = (
+            readable(design.column_names[j], design.domain),
+            float(ends[j][0]),
+            float(ends[j][1]),
+        )
         if j == design.intercept:
             continue
         if not (low > 0.0 or high < 0.0):
