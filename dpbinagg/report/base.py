@@ -25,7 +25,7 @@ from dpbinagg.report import cov_types, identification, left_out, tidy
 from dpbinagg.report.inference import Inference
 from dpbinagg.report.model import DPOLS
 from dpbinagg.report.references import references
-from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
+from dpbinagg.report.unavailable import REASONS, nearest, no_estimate, not_released
 
 if TYPE_CHECKING:
     from dpbinagg.report.verbs import Release
@@ -96,7 +96,8 @@ class ReleaseResults(Inference):
             raise not_released(name)
         if name in NEEDS:
             raise no_estimate(name, list(self._family))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        hint = "" if name.startswith("_") else nearest(name, _public(type(self)))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
         return (
@@ -290,6 +291,10 @@ class ReleaseResults(Inference):
     def default_model_infos(self) -> dict[str, Any]:
         """Rows that statsmodels' `summary_col` adds under the coefficients."""
         return tidy.MODEL_INFOS
+
+
+def _public(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]
 
 
 def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.DataFrame:
