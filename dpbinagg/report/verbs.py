@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.errors import IdentificationWarning, ReleaseError
@@ -15,7 +16,9 @@ from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.saving import check_target, read_release, save_release
 from dpbinagg.release.transcript import Released
-from dpbinagg.report.results import DPResults, fit_release
+from dpbinagg.report.choice import choose, misnomer, resolve, smaller
+from dpbinagg.report.results import DPResults, warn_if_not_identified
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,13 +110,21 @@ class Release(Released):
         DPResults
             As `dp_ols` returns it.
         """
-        chosen = self.choice
-        return fit_release(
-            self,
-            chosen.formula if formula is None else formula,
-            chosen.estimator if estimator is None else estimator,
-            chosen.cov_type if cov_type is None else cov_type,
-        )
+        choice = self.choice
+        formula = choice.formula if formula is None else formula
+        wanted = choice.estimator if estimator is None else estimator
+        asked = choice.cov_type if cov_type is None else cov_type
+        own = COV_TYPES[0] if asked is None else resolve(asked, wanted)
+        design = self.design
+        if formula is not None and formula != self.formula:
+            design = smaller(design, formula)
+        family = self.estimates(design, own)
+        estimate, notes = choose(family, wanted)
+        if asked is not None:
+            # The next best estimate may be shown, with another covariance.
+            notes += misnomer(resolve(asked, estimate.name), estimate.cov_type)
+        warn_if_not_identified(estimate, design)
+        return DPResultsWrapper(DPResults(self, estimate, family, design, notes))
 
     @explains_arguments
     def synthesize(
