@@ -61,6 +61,10 @@ N_UNIFORM, DEPTH = 32, 10
 Finer bins hide more, since each has its own noise, and take longer to release.
 """
 
+EACH_VALUE = 128
+"""Whole numbers with fewer steps between bounds have a cell for each value: heaps are seen, 40
+hours or 12 years of school."""
+
 TAIL_SHARE, TAIL_SCORE = 0.3, 25.0
 """Records in the part of a distribution that is fitted as its tail, in units of the noise."""
 
@@ -201,6 +205,8 @@ def histogram_edges(variable: Numeric) -> Array:
     both sides of zero. Whole numbers have edges half-way between them.
     """
     low, high = variable.lower, variable.upper
+    if variable.bounded and variable.integer and high - low < EACH_VALUE:
+        return np.arange(low, high + 2.0) - 0.5
     if variable.bounded:
         width = high - low
         octaves = width * 2.0 ** -np.arange(1.0, DEPTH)

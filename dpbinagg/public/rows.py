@@ -50,7 +50,8 @@ def column_of(values: NDArray[np.generic], variable: Variable) -> Any:
     if not isinstance(variable, Categorical):
         return values.astype(np.int64) if variable.integer else values
     if variable.levels == (False, True):
-        return values.astype(bool)
+        # 0 and 1 are equal to them, and stay numbers.
+        return values.astype(bool if isinstance(variable.levels[0], bool) else np.int64)
     return pd.Categorical.from_codes(
         values.astype(np.int64).tolist(), categories=pd.Index(list(variable.levels))
     )

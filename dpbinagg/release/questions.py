@@ -54,6 +54,11 @@ SEEN = 2.5
 six times in a thousand."""
 
 
+def scores_of(model: str | None) -> str:
+    """Name of the rounds of a model of a study; of the only one without a name."""
+    return SCORES if model is None else f"{SCORES} of {model}"
+
+
 def count_question() -> Question:
     """The number of complete records."""
     return Question(RECORDS, alone(OneHot(Everyone())), records="complete")
@@ -186,7 +191,7 @@ def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projecti
     return Projection(whitening, coefficients, rows.centre_y, rows.scale_y)
 
 
-def round_question(request: RoundRequest, rows: Rows) -> Question:
+def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Question:
     """One round of scores."""
     maps: dict[str, Map] = {
         "score": UnitInside("wr", request.clip),
@@ -201,7 +206,7 @@ def round_question(request: RoundRequest, rows: Rows) -> Question:
         maps["far"] = OneHot(NormCells("w", request.far_edges))
     groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
     projection = _projection(request.whitening, request.coefficients, rows)
-    return Question(SCORES, groups, projection)
+    return Question(name, groups, projection)
 
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:

@@ -26,6 +26,9 @@ from dpbinagg.release.exports import frame_to_csv
 from dpbinagg.release.names import CONSTANT, r_variables, stata_variables
 
 CSV_TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
+SHARE, WHOLE_SHARE = 1e-6, 0.05
+"""What scripts allow, as a share of the standard error; the second where responses are whole."""
+
 STATA_SHARE, STATA_DIGITS = 1e-5, 1e-8
 """What the do-file allows, as a share of the standard error and of the coefficient: ten times what
 R and Python do, since `regress` works on cross products."""
@@ -66,6 +69,11 @@ class Job:
     def is_raw(self) -> bool:
         """Whether the table holds the response untransformed."""
         return self.columns[0] in self.design.response_variables
+
+    @property
+    def share(self) -> float:
+        """Standard errors by which least squares may miss: whole numbers meet few regressions."""
+        return WHOLE_SHARE if self.table.iloc[:, 0].dtype.kind == "i" else SHARE
 
     def response(self, dialect: Dialect) -> str:
         """The response as an expression."""
@@ -116,6 +124,7 @@ def _python(job: Job) -> bytes:
         constants="".join(f"{k} = {v!r}\n" for k, v in job.design.constants.items()),
         levels=repr(levels),
         formula=repr(job.formula),
+        share=f"{job.share:g}",
     )
     return text.encode()
 
@@ -138,7 +147,7 @@ def _r(job: Job) -> bytes:
         read = _template_lines("read_parquet.R", table=job.file)
     else:
         read = _r_read(job.file, [_r_class(job, name) for name in job.columns])
-    return _r_script("\n".join([read, *_r_renames(job.columns)]), response, terms)
+    return _r_script(job, "\n".join([read, *_r_renames(job.columns)]), response, terms)
 
 
 def _r_numbered(job: Job) -> bytes:
@@ -147,7 +156,7 @@ def _r_numbered(job: Job) -> bytes:
     classes = ["numeric"] * (1 + len(terms))
     if job.design.intercept is None:
         terms.append("0")
-    return _r_script(_r_read(COLUMNS, classes), "dp_y", terms)
+    return _r_script(job, _r_read(COLUMNS, classes), "dp_y", terms)
 
 
 def _r_read(table: str, classes: Sequence[str]) -> str:
@@ -184,9 +193,12 @@ def _r_terms(design: Design, dialect: Dialect) -> list[str]:
     return [*terms, *([] if design.intercept is not None else ["0"])]
 
 
-def _r_script(read: str, response: str, terms: Sequence[str]) -> bytes:
+def _r_script(job: Job, read: str, response: str, terms: Sequence[str]) -> bytes:
     text = template("replicate.R").substitute(
-        read=read, response=response, right=" + ".join(terms) if terms else "1"
+        read=read,
+        response=response,
+        right=" + ".join(terms) if terms else "1",
+        share=f"{job.share:g}",
     )
     return text.encode()
 
@@ -254,7 +266,7 @@ def _checks(job: Job) -> Iterator[str]:
     for j, (value, error) in enumerate(zip(job.estimates, job.errors, strict=True)):
         if math.isfinite(value):
             name = names.get(j, CONSTANT)
-            most = STATA_SHARE * float(error) + STATA_DIGITS * abs(float(value))
+            most = max(STATA_SHARE, job.share) * float(error) + STATA_DIGITS * abs(float(value))
             yield f"assert abs(_b[{name}] - ({float(value)!r})) <= {most:.3g}"
 
 

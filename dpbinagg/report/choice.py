@@ -9,7 +9,8 @@ from typing import Literal
 from dpbinagg.analyst.estimators import FALLBACK, NEEDS
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DPBinAggError, FormulaError, ReleaseError
-from dpbinagg.formula import Design, build_design
+from dpbinagg.formula import Design, build_design, linear_map
+from dpbinagg.release.transcript import Released
 
 Own = Literal["sandwich", "model"]
 OWN: Mapping[str, Own] = {"sandwich": "sandwich", "model": "model"}
@@ -127,23 +128,45 @@ def misnomer(cov_type: str, done: str) -> tuple[str, ...]:
     )
 
 
+def release_design(release: Released, formula: str) -> Design:
+    """The design of any formula of released variables, on the working domain."""
+    try:
+        return build_design(formula, release.domain, release.design.constants)
+    except FormulaError as error:
+        raise _unknown(release.design, formula, error) from None
+
+
+def is_smaller(full: Design, design: Design) -> bool:
+    """Whether a design has the response of another and combinations of its columns."""
+    if design.response_name != full.response_name:
+        return False
+    try:
+        linear_map(full, design)
+    except FormulaError:
+        return False
+    return True
+
+
 def smaller(full: Design, formula: str) -> Design:
     """The design of `formula` on the domain of a larger one with the same response."""
     try:
         design = build_design(formula, full.domain, full.constants)
     except FormulaError as error:
-        names = (
-            name for name in re.findall(r"[^\W\d]\w*", str(formula)) if name not in full.domain
-        )
-        foreign = next((name for name in names if repr(name) in str(error)), None)
-        if foreign is None:
-            raise
-        raise FormulaError(
-            f"{foreign!r} is not in the released formula {full.formula!r}; fit terms of that "
-            "one, or make a new release"
-        ) from None
+        raise _unknown(full, formula, error) from None
     require_same_response(full, design)
     return design
+
+
+def _unknown(full: Design, formula: str, error: FormulaError) -> FormulaError:
+    """The error, or one that names a variable that was not released."""
+    names = (name for name in re.findall(r"[^\W\d]\w*", str(formula)) if name not in full.domain)
+    foreign = next((name for name in names if repr(name) in str(error)), None)
+    if foreign is None:
+        return error
+    return FormulaError(
+        f"{foreign!r} is not in the released formula {full.formula!r}; fit terms of that "
+        "one, or make a new release"
+    )
 
 
 def require_same_response(full: Design, small: Design) -> None:

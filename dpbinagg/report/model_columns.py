@@ -227,7 +227,7 @@ def _notes(
 
 def _privacy(models: list[ReleaseResults]) -> str:
     """What all columns together cost, if they are about the same records."""
-    releases = {id(model.release): model.release for model in models}
+    releases = {id(one): one for one in (model.release.origin for model in models)}
     mus = [release.mu for release in releases.values()]
     if len(mus) == 1:
         shared = "All columns are from one release" if len(models) > 1 else "Privacy"

@@ -329,6 +329,7 @@ class DPResults(ReleaseResults):
             bin_id=bin_id,
             rng=rng,
             design=self.design,
+            steps=self.release.steps,
         )
 
     def formula_for(self, table: pd.DataFrame) -> str:

@@ -53,7 +53,8 @@ def test_calibrated_rows_give_the_released_regression_back(res):
     fit = smf.ols(WAGE, table).fit()
     np.testing.assert_allclose(fit.params, res.params, atol=1e-8, rtol=0)
     assert list(fit.params.index) == list(res.params.index)
-    assert fit.scale == pytest.approx(res.scale, rel=1e-9)
+    # The response has its own law, whose spread the regression stretches as far as counts let it.
+    assert fit.scale == pytest.approx(res.scale, rel=0.05)
     assert len(table) == round(res.release.statistics["moments"][0, 0])
 
 
@@ -254,8 +255,8 @@ def test_combine_copies_says_what_it_needs():
     [
         ("wage ~ educ", "wage"),
         ("np.log(wage) ~ educ", "wage"),
-        # Some calibrated roots are negative, and no wage has such a root.
-        ("np.sqrt(wage) ~ educ", "sqrt_wage"),
+        # Responses keep their law, so that no root is negative.
+        ("np.sqrt(wage) ~ educ", "wage"),
         ("I(wage / exper) ~ educ", "I_wage_exper"),
     ],
 )
@@ -269,8 +270,6 @@ def test_responses_are_raw_where_the_transform_can_be_undone(formula, name):
     assert table.columns[0] == name
     fit = smf.ols(table.attrs["formula"], table).fit()
     np.testing.assert_allclose(fit.params, result.params, atol=1e-8)
-    if name == "sqrt_wage":
-        assert "wage" in result.synthesize(kind="predictive", rng=1)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.linalg import project_psd, symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
-from dpbinagg.analyst.ols.rounds import RATIO, STANDS, TAIL_CELL, clipped_sd, tail_place
+from dpbinagg.analyst.ols.rounds import RATIO, TAIL_CELL, clipped_sd, tail_place
 from dpbinagg.analyst.ols.start import TOLERATED, away
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
@@ -82,20 +82,24 @@ class Fitted:
     @property
     def number_cut(self) -> float:
         """Expected number of contributions cut: by the counts, or as many as point alike."""
-        answer, scales = self.answer, self.scales
+        return max(float(self.tail.weight @ self._beyond[0]), self._alike)
+
+    @cached_property
+    def _alike(self) -> float:
+        """Number of contributions cut whose directions are alike: by the counts, or as is seen."""
+        answer, scales, clip = self.answer, self.scales, self.request.clip
         assert answer.direction is not None
         assert scales.direction is not None
         noise2 = self.state.size * float(scales.direction[0]) ** 2
-        alike = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
-        return max(float(self.tail.weight @ self._beyond[0]), alike)
+        seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
+        return max(self.tail.alike(clip, BEYOND * clip)[0], seen)
 
     @cached_property
-    def meat(self) -> Array:
-        """``sum u u'``: its size from the clipped squares, its shape from the released matrix.
+    def _inside(self) -> Array:
+        """``sum u u'`` inside the clip: size from the squares, shape from the released matrix.
 
         In coordinates in which A is n times the identity the matrix departs from a multiple of it
-        where an eigenvalue stands out of the edge of the noise. What the clip cuts off is added,
-        half of it in that shape and half along the directions of what was cut.
+        where an eigenvalue stands out of the edge of the noise. Its trace is the sum of ``|u|^2``.
         """
         answer, state = self.answer, self.state
         assert answer.meat is not None
@@ -107,25 +111,49 @@ class Fitted:
         values, vectors = np.linalg.eigh(spread - mean * np.eye(state.size))
         values = np.where(np.abs(values) > edge, values / mean, 0.0)
         shape = (vectors * np.maximum(1.0 + values, LEAST_DIRECTION)) @ vectors.T
-        meat = symmetric(back @ shape @ back) * self._clipped_sd**2
-        cut = float(self.tail.weight @ self._beyond[2])
-        own, along = meat / float(np.trace(meat)), self._cut_directions
+        meat = symmetric(back @ shape @ back)
+        return np.asarray(meat * (self._inside_size / float(np.trace(meat))))
+
+    @property
+    def _inside_size(self) -> float:
+        return self._clipped_sd**2 * self.state.size * self.state.nobs
+
+    @cached_property
+    def _cut_size(self) -> float:
+        """What is seen beyond the clip of the sum of ``|u|^2``.
+
+        What may be there unseen is not added: it is never negative, and would only ever add.
+        """
+        edges, sd = self.request.edges, float(self.scales.counts[0])
+        end = tails.run_end(self.answer.counts, edges, sd, tails.STANDS)
+        seen = np.where(edges < end, self.answer.counts, 0.0)
+        return max(float(seen @ np.maximum(edges**2 * RATIO - self.request.clip**2, 0.0)), 0.0)
+
+    @cached_property
+    def _cut(self) -> Array:
+        """Its matrix: half in the shape inside the clip, half along the directions of the cut."""
+        own, along = self._inside / self._inside_size, self._cut_directions
         size = float(np.trace(along))
         # Where nothing was cut there are no directions of it.
         along = along / size if size > 0.0 else own
-        return np.asarray(meat + cut * (own + along) / 2.0)
+        return np.asarray(self._cut_size * (own + along) / 2.0)
+
+    @property
+    def meat(self) -> Array:
+        """``sum u u'``, as far as it is seen."""
+        return np.asarray(self._inside + self._cut)
 
     @cached_property
     def _cut_directions(self) -> Array:
         """Second moment of the sum D of the directions of what was cut, known with noise s.
 
-        Under a prior of N contributions that may all point alike, anywhere, it is
+        Under a prior of N contributions that point alike, anywhere, it is
         ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
         """
         answer, scales, k = self.answer, self.scales, self.state.size
         assert answer.direction is not None
         assert scales.direction is not None
-        prior, noise = self.number_cut**2 / k, float(scales.direction[0]) ** 2
+        prior, noise = self._alike**2 / k, float(scales.direction[0]) ** 2
         share = prior / (prior + noise)
         second = share * noise * np.eye(k)
         return np.asarray(second + share**2 * np.outer(answer.direction, answer.direction))
@@ -144,10 +172,15 @@ class Fitted:
 
     @cached_property
     def hidden(self) -> Array:
-        """What the last clip hides: mean excess of what was cut, along the directions that were."""
+        """What the last clip hides: mean excess of what was cut, along the directions that were.
+
+        The score lacks what was cut: the noise of that is not in it, but its mean is. So the two
+        are not added. HC1 has the first, and only by what the second exceeds it, it is more.
+        """
         number, excess, _ = self._beyond
         mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        return symmetric(self.bread @ self._cut_directions @ self.bread) * mean2
+        more = project_psd(symmetric(mean2 * self._cut_directions - self._cut))
+        return symmetric(self.bread @ more @ self.bread)
 
     @cached_property
     def cov(self) -> Array:
@@ -156,15 +189,8 @@ class Fitted:
 
     @cached_property
     def scale(self) -> float:
-        """Error variance: of residuals inside the clip, and of the tail that is seen beyond it.
-
-        What may be there unseen is not added: it is never negative, and would only ever add.
-        """
-        edges, sd = self.request.edges, float(self.scales.counts[0])
-        end = tails.run_end(self.answer.counts, edges, sd, STANDS)
-        seen = np.where(edges < end, self.answer.counts, 0.0)
-        cut = float(seen @ np.maximum(edges**2 * RATIO - self.request.clip**2, 0.0))
-        return self._clipped_sd**2 + max(cut, 0.0) / self.state.size / self.state.nobs
+        """Error variance: ``sum |u|^2 / sum |w|^2``, as far as it is seen."""
+        return (self._inside_size + self._cut_size) / float(np.trace(self._lifted))
 
     @cached_property
     def start(self) -> Array:

@@ -35,15 +35,13 @@ proportion to T_m^2, must not drown; how large it is on the whole is known other
 SAMPLING = 0.35
 """T of the last round leaves privacy noise of so much sampling noise at least. A wider clip costs
 little until there, and tails that noise hides bias less."""
-ALIGNED = 0.5
-"""Share of what a clip hides that points in one direction, where T is chosen."""
 REACH = 60.0
 """Longest contributions that are reckoned with when T is chosen, in usual lengths: without much
 noise T need not be wider."""
 WIDEST = 0.7
 """Privacy noise over sampling noise that T may cost in a round that approaches."""
-STANDS, FAR_STANDS = 2.5, 2.0
-"""Noise standard deviations at which a cell of a tail counts as seen."""
+FAR_STANDS = 2.0
+"""Noise standard deviations at which a cell of long vectors counts as seen."""
 FIRST_CELL, TAIL_CELL, RATIO, CELLS = 1.0, 1.4, 1.5, 10
 """Cells of |u| in usual lengths, the first, the one where the tail begins, ratio and number."""
 FIRST_ROUND = 1.5**-2
@@ -75,7 +73,7 @@ def plan_round(state: State, mu: float) -> tuple[State, RoundRequest]:
     first = FIRST_CELL * (1.0 if state.done else FIRST_ROUND)
     radius = None if last else _radius(state, mu)
     request = RoundRequest(
-        coefficients=state.layout.design_map @ state.params,
+        coefficients=state.layout.design_map @ state.params + state.layout.offset,
         whitening=state.whitening @ state.layout.design_map.T,
         clip=CLIP * state.usual,
         edges=np.asarray(state.usual * first * RATIO ** np.arange(CELLS)),
@@ -111,7 +109,7 @@ def _clip(state: State, request: RoundRequest, mu: float) -> float:
 def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
     """T of the last round: least sum of the squares of noise and of what is expected to be hidden.
 
-    ``k (T norm/mu)^2 + (ALIGNED H(T))^2`` from the least T on, H the sum of what T cuts off.
+    ``k (T norm/mu)^2 + H(T)^2`` from the least T on, H the sum of what T cuts off and points alike.
     """
     reach = REACH * math.sqrt(state.size) * state.sd
     least = max(request.clip, min(SAMPLING * _unit(state, request, mu), reach))
@@ -119,8 +117,7 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
         return least
     candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
     cost = [
-        state.size * (clip * norm(request) / mu) ** 2
-        + (ALIGNED * state.tail.hidden(clip, reach)) ** 2
+        state.size * (clip * norm(request) / mu) ** 2 + state.tail.alike(clip, reach)[1] ** 2
         for clip in candidates
     ]
     return float(candidates[int(np.argmin(cost))])
@@ -168,7 +165,7 @@ def _learn_size(
     moved = max(float(step @ state.gram @ step), 0.0) / state.nobs
     inner = max(before - moved, LEAST_LEFT * before)
     sd = float(scales.counts[0])
-    end = tails.run_end(answer.counts, request.edges, sd, STANDS)
+    end = tails.run_end(answer.counts, request.edges, sd, tails.STANDS)
     seen = np.where(request.edges < end, answer.counts, 0.0)
     more = float(seen @ np.maximum(request.edges**2 * RATIO - request.clip**2, 0.0))
     outer = max(more, 0.0) / state.size / state.nobs

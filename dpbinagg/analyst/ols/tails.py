@@ -8,7 +8,7 @@ believed in proportion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,17 +19,39 @@ SHAPES = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)
 SCALES = np.geomspace(0.15, 3.0, 10)
 """In units of the first edge."""
 STEPS = 40
+ALIGNED = 0.5
+"""Share of what a clip hides that points in one direction, where it is no lump: all of it, and
+clips would be wide and intervals long where errors are symmetric; none, and a bias would be."""
+STANDS = 2.5
+"""Noise standard deviations at which a cell counts as seen: fewer would follow noise, which widens
+clips and intervals; more would miss tails."""
+SURE = 4.0
+"""The same beyond a gap: one in a thousand rounds has such noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Posterior of the tail: weight, number of records beyond `first`, scale, shape of each law."""
+    """Posterior of the tail.
+
+    Attributes
+    ----------
+    first : float
+    weight, number, scale, shape : (laws,) arrays
+        Of each law; `number` of records is beyond `first`.
+    edges : (c,) array
+        Of cells, the last one open.
+    lumps : (c, laws) array
+        Records by cell beyond what a law expects, where they stand out of it and of the noise: laws
+        are smooth, and people who are alike are not.
+    """
 
     first: float
     weight: Array
     number: Array
     scale: Array
     shape: Array
+    edges: Array
+    lumps: Array
 
     def survival(self, at: Array) -> Array:
         """Share of the records beyond `first` that is beyond each point, (points, laws)."""
@@ -38,21 +60,31 @@ class Tail:
         pareto = (1.0 + heavy * x) ** (-1.0 / heavy)
         return np.asarray(np.where(self.shape > 0.0, pareto, np.exp(-x)))
 
-    def beyond(self, clip: float, reach: float) -> tuple[Array, Array, Array]:
+    def beyond(self, clip: float, reach: float, smooth: float = 1.0) -> tuple[Array, Array, Array]:
         """For every law: number beyond `clip`, sums of ``|u| - clip`` and ``|u|^2 - clip^2``.
 
-        Lengths end at `reach`.
+        Lengths end at `reach`; what is no lump counts `smooth`.
         """
         at = np.geomspace(max(clip, self.first), max(reach, 1.01 * clip, 1.01 * self.first), STEPS)
         left = self.survival(at)
         middle = (left[1:] + left[:-1]) / 2.0 * np.diff(at)[:, None]
-        excess = self.number * middle.sum(axis=0)
-        square = self.number * (middle * (at[1:] + at[:-1])[:, None]).sum(axis=0)
-        return self.number * left[0], excess, square
+        number = smooth * self.number
+        excess = number * middle.sum(axis=0)
+        square = number * (middle * (at[1:] + at[:-1])[:, None]).sum(axis=0)
+        ends = np.append(self.edges[1:], self.edges[-1] ** 2 / self.edges[-2])
+        low, high = np.maximum(self.edges, clip), np.maximum(ends, clip)
+        lumps = (np.log(high / low) / np.log(ends / self.edges))[:, None] * self.lumps
+        length = np.sqrt(low * high)
+        return (
+            number * left[0] + lumps.sum(axis=0),
+            excess + (length - clip) @ lumps,
+            square + (length**2 - clip**2) @ lumps,
+        )
 
-    def hidden(self, clip: float, reach: float) -> float:
-        """Expected sum of ``|u| - clip``."""
-        return float(self.weight @ self.beyond(clip, reach)[1])
+    def alike(self, clip: float, reach: float) -> tuple[float, float]:
+        """Of how many beyond `clip` directions may be alike, and their sum of ``|u| - clip``."""
+        number, excess, _ = self.beyond(clip, reach, ALIGNED)
+        return float(self.weight @ number), float(self.weight @ excess)
 
 
 def fit(counts: Array, edges: Array, sd: float) -> Tail:
@@ -61,7 +93,8 @@ def fit(counts: Array, edges: Array, sd: float) -> Tail:
     The variance of a count is that of its noise and that of sampling, as the law itself says.
     """
     shape, scale = (a.ravel() for a in np.meshgrid(SHAPES, SCALES * edges[0], indexing="ij"))
-    empty = Tail(float(edges[0]), np.ones_like(shape), np.ones_like(shape), scale, shape)
+    lumps = np.zeros((len(edges), shape.size))
+    empty = Tail(float(edges[0]), shape, np.ones_like(shape), scale, shape, edges, lumps)
     left = empty.survival(edges).T
     cells = left - np.append(left[:, 1:], np.zeros((len(left), 1)), axis=1)
     number = np.full(len(shape), max(float(counts.sum()), 2.0 * sd))
@@ -73,24 +106,29 @@ def fit(counts: Array, edges: Array, sd: float) -> Tail:
     misfit = (counts - number[:, None] * cells) ** 2 / variance + np.log(variance)
     score = -0.5 * np.sum(misfit, axis=1)
     weight = np.exp(score - score.max())
-    return Tail(float(edges[0]), weight / weight.sum(), number, scale, shape)
+    rest = counts - number[:, None] * cells
+    seen = (edges < run_end(counts, edges, sd, STANDS)) & (rest > STANDS * np.sqrt(variance))
+    lumps = np.where(seen, rest, 0.0).T
+    return replace(empty, weight=weight / weight.sum(), number=number, lumps=lumps)
 
 
 def both(one: Tail, other: Tail) -> Tail:
     """Two looks at the same tail, in units of their first edges."""
     weight = one.weight * other.weight
     number = (one.number + other.number) / 2.0
-    return Tail(other.first, weight / weight.sum(), number, other.scale, other.shape)
+    return replace(other, weight=weight / weight.sum(), number=number)
 
 
 def run_end(counts: Array, edges: Array, sd: float, times: float) -> float:
     """Where the run of cells ends that stand out, each alone or with the next one.
 
-    A far cell that stands out by itself is noise: tails have no gaps.
+    Beyond a gap a cell is noise, for most tails have none, unless it stands out by `SURE`: people
+    who are alike make a lump.
     """
-    padded = np.append(counts, 0.0)
-    pair = padded[:-1] + padded[1:]
-    stands = (padded[:-1] > times * sd) | (pair > times * sd * np.sqrt(2.0))
-    end = len(counts) if stands.all() else int(np.argmin(stands))
+    pair = counts + np.append(np.minimum(counts[1:], counts[:-1]), 0.0)
+    height = np.maximum(counts, pair / np.sqrt(2.0)) / sd
+    run = len(counts) if (height > times).all() else int(np.argmin(height > times))
+    sure = np.flatnonzero(height > SURE)
+    end = max(run, int(sure.max(initial=-1)) + 1)
     step = float(edges[-1] / edges[-2])
     return float(edges[end]) if end < len(edges) else float(edges[-1]) * step

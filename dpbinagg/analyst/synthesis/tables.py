@@ -19,10 +19,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import total
+from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
 from dpbinagg.analyst.synthesis.copies import draw_params
+from dpbinagg.analyst.synthesis.joint import Joint
+from dpbinagg.analyst.synthesis.laws import released_laws
+from dpbinagg.analyst.synthesis.outcome import Outcome
 from dpbinagg.analyst.synthesis.response import (
     beyond,
     bounded_response,
@@ -62,6 +66,7 @@ def synthesize(
     bin_id: bool = False,
     rng: Any = None,
     design: Design | None = None,
+    steps: Steps | None = None,
 ) -> pd.DataFrame:
     """Make synthetic records from a release.
 
@@ -84,6 +89,8 @@ def synthesize(
         None draws from the operating system's entropy.
     design : Design, optional
         The model of `estimate` where that is smaller than the release's.
+    steps : Steps, optional
+        Where moments and rounds of the release lead.
 
     Returns
     -------
@@ -103,7 +110,7 @@ def synthesize(
             f"{len(model.column_names)} columns; pass the design of the smaller model"
         )
     generator = np.random.default_rng(rng)
-    maker = _Maker(release, estimate, model, size, kind)
+    maker = _Maker(release, estimate, model, size, kind, steps)
     params = draw_params(estimate, copies, generator) if copies > 1 else estimate.params[None, :]
     frames = []
     for number in range(copies):
@@ -125,7 +132,13 @@ class _Maker:
     """Makes one table after another from the same release and model."""
 
     def __init__(
-        self, release: Released, estimate: Estimate, model: Design, size: int | None, kind: str
+        self,
+        release: Released,
+        estimate: Estimate,
+        model: Design,
+        size: int | None,
+        kind: str,
+        steps: Steps | None,
     ) -> None:
         self.release, self.estimate, self.model, self.kind = release, estimate, model, kind
         least = len(model.column_names) + 2 if kind == "calibrated" else 1
@@ -134,6 +147,9 @@ class _Maker:
         self.given_size = size
         self.spreader = Spreader.of(release)
         self.released_params = self._released_params()
+        laws = released_laws(release)
+        self.joint = Joint(release, self.spreader, laws, steps)
+        self.outcome = Outcome.of(release.design, laws, release.declared)
 
     def make(
         self, params: Array, rng: np.random.Generator
@@ -141,21 +157,29 @@ class _Maker:
         """One table and the bin of each of its rows."""
         if self.kind == "binagg":
             return binagg_rows(self.release, self.given_size, rng)
-        rows_in = largest_remainder(self.weights(), self.size)
-        bin_of = np.repeat(np.arange(len(rows_in)), rows_in)
-        rows = self.spreader.draw(bin_of, rng, exact_means=self.kind == "bounded")
+        if self.kind == "calibrated" and self.release.design.variables:
+            rows, bin_of = self.joint.draw(self.weights(), self.size, rng)
+        else:
+            rows_in = largest_remainder(self.weights(), self.size)
+            bin_of = np.repeat(np.arange(len(rows_in)), rows_in)
+            rows = self.spreader.draw(bin_of, rng, exact_means=self.kind == "bounded")
         if self.kind == "calibrated":
             rows, bin_of = self._full_rank(rows, bin_of, rng)
         columns = self._columns(self.model, rows, len(bin_of))
         misfit = self._misfit(rows, columns, bin_of)
-        if self.kind == "calibrated":
+        raw = None
+        if self.kind == "calibrated" and self.outcome is not None:
+            sd = self.joint.error_sds(rows, len(bin_of), self.estimate.scale)
+            raw, response = self.outcome.draw(columns, params, misfit, sd, rng)
+        elif self.kind == "calibrated":
             error = errors(misfit, self.estimate.scale, rng)
             response = calibrated_response(columns, params, error, self.estimate.scale)
         else:
             response = self._inside(columns @ self.estimate.params + misfit, bin_of, rng)
         order = rng.permutation(len(bin_of))
         rows = {name: values[order] for name, values in rows.items()}
-        return self._frame(rows, response[order]), bin_of[order]
+        made = None if raw is None else raw[order]
+        return self._frame(rows, response[order], made), bin_of[order]
 
     def weights(self) -> Array:
         """Share of rows of every bin: the noisy counts that stand out of the noise."""
@@ -251,8 +275,10 @@ class _Maker:
             values = match_whole_means(values, groups, target, low, high)
         return values
 
-    def _frame(self, rows: Rows, response: Array) -> pd.DataFrame:
+    def _frame(self, rows: Rows, response: Array, raw: Array | None = None) -> pd.DataFrame:
         name, values = self._raw_response(rows, response)
+        if raw is not None and self.outcome is not None and name == self.outcome.name:
+            values = raw.astype(np.int64) if self.outcome.law.whole else raw
         columns: dict[str, Any] = {name: values}
         for variable, data in rows.items():
             if variable not in columns:

@@ -8,4 +8,4 @@ result <- data.frame(term = released$$term, lm = unname(coef(fit)), released = r
 print(result, digits = 10)
 known <- !is.na(result$$released)
 gap <- abs(result$$lm - result$$released)
-stopifnot(isTRUE(all((gap <= 1e-6 * released$$std_error + 1e-9 * abs(result$$released))[known])))
+stopifnot(isTRUE(all((gap <= $share * released$$std_error + 1e-9 * abs(result$$released))[known])))

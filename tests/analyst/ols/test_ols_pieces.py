@@ -166,18 +166,21 @@ def test_a_tail_is_found_by_its_counts(shape, number):
 def test_heavy_tails_hide_more_than_light_ones():
     light = tails.fit(np.array([400.0, 100.0, 10.0, 0, 0, 0, 0, 0, 0]), EDGES, 3.0)
     heavy = tails.fit(np.array([400.0, 200.0, 100.0, 50.0, 25.0, 12.0, 9.0, 6.0, 3.0]), EDGES, 3.0)
-    assert light.hidden(8.0, 60.0) < 10.0
-    assert heavy.hidden(8.0, 60.0) > 100.0
-    assert heavy.hidden(16.0, 60.0) < heavy.hidden(8.0, 60.0)
+    assert light.alike(8.0, 60.0)[1] < 5.0
+    assert heavy.alike(8.0, 60.0)[1] > 50.0
+    assert heavy.alike(16.0, 60.0)[1] < heavy.alike(8.0, 60.0)[1]
     noise = tails.fit(np.array([1.0, -3, 4, 2, -5, 0, 3, -1, 2]), EDGES, 3.0)
-    assert 0.0 < noise.hidden(1.0, 60.0) < 100.0
+    assert 0.0 < noise.alike(1.0, 60.0)[1] < 50.0
     together = tails.both(light, heavy)
     assert together.weight.sum() == pytest.approx(1.0)
 
 
 def test_a_run_of_cells_ends_where_noise_begins():
     counts = np.array([90.0, 50.0, 4.0, 30.0, 1.0, 2.0, 40.0, 0.0, 0.0])
-    # The third cell stands out with the fourth; the seventh stands alone.
+    # The third cell stands out with the fourth. Beyond the gap the seventh is no noise; half of it
+    # would be.
+    assert tails.run_end(counts, EDGES, 5.0, 2.5) == EDGES[7]
+    counts[6] = 18.0
     assert tails.run_end(counts, EDGES, 5.0, 2.5) == EDGES[4]
     assert tails.run_end(np.full(9, 99.0), EDGES, 5.0, 2.5) == pytest.approx(EDGES[-1] * 1.5)
     assert tails.run_end(np.zeros(9), EDGES, 5.0, 2.5) == EDGES[0]

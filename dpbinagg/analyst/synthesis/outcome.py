@@ -1,0 +1,263 @@
+"""Responses from their own law, on which least squares returns given coefficients.
+
+The law is that of the released counts: zeros, heaps, whole numbers and tails are there. What
+follows the covariates is the order of the responses: row i has the rank of
+
+    x_i'b + misfit_i + sd_i e_i,    e_i standard normal,
+
+and b is moved until least squares on the responses returns the coefficients that were released.
+What is left of the difference is made up by small moves: of responses that lie between two values
+of the law, or of whole numbers, by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbinagg.analyst.synthesis.laws import Law
+from dpbinagg.analyst.types import Array
+from dpbinagg.formula import Design
+from dpbinagg.public.domain import Domain, Numeric
+
+SEARCHES = 8
+"""Times that coefficients are moved before the rest is made up; two are enough for most."""
+LADDER = 512
+"""Whole numbers with more values than this are moved freely and rounded."""
+CLOSE = 0.01
+"""Standard errors of a coefficient that whole numbers may be off where there is a choice."""
+MOST_MOVES = 400
+"""Single moves of whole numbers after those that are made together."""
+TOGETHER = 4
+TAIL = 0.02
+"""Share of records in either tail: fewer say nothing by their counts at mu = 1 and n = 1,000."""
+STRETCH, HALVINGS = (0.2, 20.0), 12
+"""Factors by which tails may be stretched, and steps to find the right one."""
+LOOSENED = (0.0, 0.03, 0.3, 1.0)
+"""Shares of a heap at a bound that leave it where rows beside it are too few, tried in turn."""
+LEAST_FREE = 1e-3
+"""Share of a direction that must be free to move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The raw variable of a response and its law.
+
+    Attributes
+    ----------
+    design : Design
+    name : str
+    law : Law
+    bounds : (float, float)
+        Of the raw variable.
+    """
+
+    design: Design
+    name: str
+    law: Law
+    bounds: tuple[float, float]
+
+    @classmethod
+    def of(cls, design: Design, laws: dict[str, Law], declared: Domain) -> Outcome | None:
+        """None where the response has more than one variable, or one that was not counted."""
+        names = design.response_variables
+        if len(names) != 1 or names[0] not in laws or names[0] in design.variables:
+            return None
+        variable = declared[names[0]]
+        if not isinstance(variable, Numeric):
+            return None
+        return cls(design, names[0], laws[names[0]], (variable.lower, variable.upper))
+
+    def forward(self, raw: Array) -> Array:
+        """The response where the variable takes these values."""
+        return self.design.response({self.name: raw})
+
+    def draw(
+        self, columns: Array, params: Array, lean: Array, sd: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Raw values and responses on which least squares returns `params`.
+
+        Parameters
+        ----------
+        columns : (n, p) array
+        params : (p,) array
+        lean : (n,) array
+            What the bins say beyond the regression.
+        sd : (n,) array
+            Of the errors.
+        """
+        n = len(columns)
+        fitted = columns @ params
+        spread = float(np.var(fitted) + np.mean(sd**2))
+        raw = self._spread_over(spread, n)
+        value = self.forward(raw)
+        order = np.argsort(value, kind="stable")
+        raw, value = raw[order], value[order]
+        basis = _Basis.of(columns)
+        noise = lean + sd * rng.standard_normal(n)
+        wanted = basis.score(columns @ params)
+        aim, rank = wanted.copy(), np.empty(n, dtype=np.int64)
+        for _ in range(SEARCHES):
+            rank[np.argsort(basis.fitted(aim) + noise, kind="stable")] = np.arange(n)
+            aim += wanted - basis.score(value[rank])
+        raw, value = raw[rank], value[rank]
+        steps = self._ladder()
+        if steps is not None:
+            raw = self._walk(raw, steps, basis, wanted, float(np.mean(sd)), rng)
+            return raw, self.forward(raw)
+        value = self._nudged(raw, value, basis, wanted, rng)
+        inverse = self.design.invert_response(value)
+        raw = raw if inverse is None else inverse[1]
+        return (np.rint(raw) if self.law.whole else raw), value
+
+    def _spread_over(self, variance: float, n: int) -> Array:
+        """Quantiles of the law, its tails stretched so that responses have this variance.
+
+        Counts say little of a tail; the regression says how far it reaches.
+        """
+        raw = self.law.quantiles((np.arange(n) + 0.5) / n)
+        left, right = np.quantile(raw, [TAIL, 1.0 - TAIL])
+        low, high = self.bounds
+
+        def stretched(factor: float) -> Array:
+            beyond = np.maximum(raw - right, 0.0) - np.maximum(left - raw, 0.0)
+            values = np.clip(raw + (factor - 1.0) * beyond, low, high)
+            return np.asarray(np.rint(values) if self.law.whole else values)
+
+        least, most = STRETCH
+        for _ in range(HALVINGS):
+            factor = float(np.sqrt(least * most))
+            found = float(np.var(self.forward(stretched(factor))))
+            if not np.isfinite(found):
+                return raw
+            least, most = (factor, most) if found < variance else (least, factor)
+        return stretched(float(np.sqrt(least * most)))
+
+    def _ladder(self) -> Array | None:
+        """The values of the raw variable, where they are whole and few."""
+        assert self.law.lower is not None
+        assert self.law.upper is not None
+        if not self.law.whole:
+            return None
+        steps = np.arange(np.ceil(self.law.lower[0]), np.floor(self.law.upper[-1]) + 1.0)
+        steps = steps[np.isfinite(self.forward(steps))]
+        return steps if 2 <= len(steps) <= LADDER else None
+
+    def _nudged(
+        self, raw: Array, value: Array, basis: _Basis, wanted: Array, rng: np.random.Generator
+    ) -> Array:
+        """Responses moved by ``w_i x_i'c``, w_i less near the bounds and 0 for heaps there.
+
+        If too few are free, some of a heap are; all, if need be.
+        """
+        low, high = self.bounds
+        spread = float(np.std(raw)) or 1.0
+        free = np.clip(np.minimum(raw - low, high - raw) / spread, 0.0, 1.0)
+        turn = rng.random(len(raw))
+        for share in LOOSENED:
+            weight = np.where(turn < share, 1.0, free)
+            moved = basis.towards(value, wanted, weight)
+            if moved is not None:
+                return moved
+        return value
+
+    def _walk(
+        self,
+        raw: Array,
+        steps: Array,
+        basis: _Basis,
+        wanted: Array,
+        sd: float,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Whole numbers moved to their neighbours until least squares is near enough."""
+        ladder = self.forward(steps)
+        place = np.searchsorted(steps, raw).clip(0, len(steps) - 1)
+        gap = wanted - basis.score(ladder[place])
+        for _ in range(TOGETHER):
+            # As many moves as make up for the gap on average, wherever they are possible.
+            tilt = basis.fitted(gap)
+            for sign in (1, -1):
+                there = np.clip(place + sign, 0, len(steps) - 1)
+                size = ladder[there] - ladder[place]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    share = np.where(size != 0.0, tilt / size, 0.0)
+                share = np.clip(share, 0.0, 1.0)
+                reach = np.cumsum(share) + rng.random()
+                place = np.where(np.diff(np.floor(reach), prepend=0.0) >= 1.0, there, place)
+            gap = wanted - basis.score(ladder[place])
+        close = CLOSE * sd
+        for _ in range(MOST_MOVES):
+            if np.abs(basis.errors(gap)).max() <= close:
+                break
+            pull = basis.vectors @ gap
+            best, gain = None, 0.0
+            for sign in (1, -1):
+                there = np.clip(place + sign, 0, len(steps) - 1)
+                size = ladder[there] - ladder[place]
+                less = size * (2.0 * pull - size * basis.lengths)
+                row = int(np.argmax(less))
+                if less[row] > gain:
+                    best, gain = (row, there[row], size[row]), float(less[row])
+            if best is None:
+                break
+            row, to, size_of = best
+            place[row] = to
+            gap = gap - size_of * basis.vectors[row]
+        return np.asarray(steps[place])
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """Orthonormal basis U of the columns: least squares on y gives ``U'y``.
+
+    Attributes
+    ----------
+    vectors : (n, r) array
+        U.
+    lengths : (n,) array
+        Squared lengths of its rows.
+    back : (p, r) array
+        Coefficients from ``U'y``.
+    scale : (p,) array
+        Standard errors of coefficients where errors have variance 1.
+    """
+
+    vectors: Array
+    lengths: Array
+    back: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, columns: Array) -> _Basis:
+        length = np.linalg.norm(columns, axis=0)
+        unit = np.where(length > 0.0, length, 1.0)
+        u, s, vt = np.linalg.svd(columns / unit, full_matrices=False)
+        rank = int(np.sum(s > 1e-10 * s[0]))
+        back = vt[:rank].T / s[:rank] / unit[:, None]
+        vectors = u[:, :rank]
+        return cls(vectors, np.sum(vectors**2, axis=1), back, np.linalg.norm(back, axis=1))
+
+    def score(self, values: Array) -> Array:
+        """``U'y``."""
+        return np.asarray(self.vectors.T @ values)
+
+    def fitted(self, score: Array) -> Array:
+        """``U s``."""
+        return np.asarray(self.vectors @ score)
+
+    def errors(self, gap: Array) -> Array:
+        """What a gap in ``U'y`` makes of coefficients, in standard errors for errors of size 1."""
+        return np.asarray(self.back @ gap / np.where(self.scale > 0.0, self.scale, 1.0))
+
+    def towards(self, values: Array, wanted: Array, weight: Array) -> Array | None:
+        """``y + w U c`` with ``U'y = wanted``; None where the weights leave too little to move."""
+        inner = (self.vectors * weight[:, None]).T @ self.vectors
+        if np.linalg.eigvalsh(inner)[0] < LEAST_FREE:
+            return None
+        moved = values
+        for _ in range(2):
+            c = np.asarray(np.linalg.solve(inner, wanted - self.score(moved)))
+            moved = np.asarray(moved + weight * self.fitted(c))
+        return np.asarray(moved)
