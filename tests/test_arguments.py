@@ -83,7 +83,7 @@ def test_calls_that_do_not_fit():
         ArgumentError, match="too many positional arguments; write the arguments by"
     ):
         dp_ols(FORMULA, SCHOOL.frame, 1.0, SCHOOL.codebook)
-    with pytest.raises(ArgumentError, match="dp_release has no argument 'cluster'"):
+    with pytest.raises(ArgumentError, match="plan has no argument 'cluster'; errors"):
         plan(FORMULA, 500, mu=1, bounds=SCHOOL.codebook, cluster="school")
 
 

@@ -102,7 +102,7 @@ def test_privtree_covers_once(domain, seed, mu):
     rng = np.random.default_rng(seed)
     paths = Paths(domain, tuple(domain))
     codes = np.sort(rng.integers(0, 2, (300, paths.depth)) @ (2 ** np.arange(paths.depth)))
-    tree = privtree(paths, SortedCodes(codes.astype(np.int64)), mu, SeededNoise(rng))
+    tree = privtree(paths, SortedCodes(codes.astype(np.int64)).between, mu, SeededNoise(rng))
     assert_covers_once(domain, tree, seed)
     again = Partition.from_dict(domain, tuple(domain), tree.to_dict())
     assert again == tree
@@ -161,7 +161,7 @@ def test_depth_is_capped_on_repeated_values():
     domain = Domain({"x": (0, 1)})
     paths = Paths(domain, ("x",))
     codes = SortedCodes(paths.codes({"x": np.full(100_000, 0.3)}))
-    tree = privtree(paths, codes, 1.0, SeededNoise(np.random.default_rng(0)))
+    tree = privtree(paths, codes.between, 1.0, SeededNoise(np.random.default_rng(0)))
     assert tree.n_bins <= paths.depth + 30
 
 

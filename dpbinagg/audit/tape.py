@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.sums import Engine
+from dpbinagg.kernel.questions import Engine
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import Paths
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpbinagg.kernel.sums import Engine
+from dpbinagg.kernel.questions import Engine
 from dpbinagg.public.domain import Domain
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Structured second moments as they were released, and those of design columns that follow.
 
-Released are sums of products of ``g = (1, nu, codes, y')`` (see `dpbinagg.kernel.moments`).
+Released are sums of products of ``g = (1, nu, codes, y')`` (see `dpbinagg.kernel.maps.Moments`).
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from dpbinagg.kernel.maps import (
     Deviations,
     Direction,
     Map,
+    Moments,
     OneHot,
     Outer,
     OuterBeyond,
     Tensor,
     UnitInside,
 )
-from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Categorical, Variable
@@ -116,7 +116,7 @@ def margin_answer(question: Question, answer: Answer) -> dict[str, dict[str, Any
             continue
         sd = float(scales[0])
         edges = cells.edges if isinstance(cells, NumberCells) else None
-        within = cells.n_levels if isinstance(cells, LevelCells) else cells.n_within
+        within = cells.n_levels if isinstance(cells, LevelCells) else len(cells.edges) - 1
         inner, outside = counts[:within].copy(), counts[within:-1]
         if edges is not None and len(outside):
             np.add.at(inner, [0, -1], np.where(outside > SEEN * sd, outside, 0.0))

@@ -194,7 +194,7 @@ class Released:
         """What was released, by component; one without a share of the budget is absent.
 
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
-        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        products of blocks (see `dpbinagg.kernel.maps.Moments`), and ``moments`` (m, m), the second
         moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
         ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
         `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from

@@ -32,7 +32,7 @@ from dpbinagg.report.choice import shown
 from dpbinagg.report.inference import Inference, identified, jointly_identified, masked
 from dpbinagg.report.notes import references
 from dpbinagg.report.summary import MODEL_INFOS
-from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
+from dpbinagg.report.unavailable import REASONS, nearest, no_estimate, not_released
 
 if TYPE_CHECKING:
     from dpbinagg.report.verbs import Release
@@ -199,7 +199,9 @@ class ReleaseResults(Inference):
             raise not_released(name)
         if name in NEEDS:
             raise no_estimate(name, list(self._family))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        known = [known for known in dir(self) if not known.startswith("_")]
+        hint = "" if name.startswith("_") else nearest(name, known)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
         return (
