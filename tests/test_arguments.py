@@ -11,7 +11,7 @@ import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
-from dpbinagg.report.cov_types import misnomer, resolve
+from dpbinagg.report.choice import misnomer, resolve
 
 SCHOOL = load_school()
 FORMULA = "score ~ pretest + treatment"

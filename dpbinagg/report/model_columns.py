@@ -12,10 +12,10 @@ from dpbinagg.errors import NotReleasedError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import tables
 from dpbinagg.report.base import ReleaseResults
-from dpbinagg.report.identification import CELL, identified
-from dpbinagg.report.labels import readable
-from dpbinagg.report.references import reference_notes
+from dpbinagg.report.inference import CELL, identified
+from dpbinagg.report.notes import reference_notes
 from dpbinagg.report.side_by_side import TITLE, RegressionTable, choose_terms
+from dpbinagg.report.tables import readable
 
 LEAST_DECIMALS = 3
 """As journals print; small standard errors get more."""

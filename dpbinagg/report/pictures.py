@@ -24,9 +24,9 @@ from dpbinagg.public.domain import Categorical
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Released
 from dpbinagg.report.compare import interval
-from dpbinagg.report.identification import CELL, identified, masked
-from dpbinagg.report.labels import readable
+from dpbinagg.report.inference import CELL, identified, masked
 from dpbinagg.report.side_by_side import choose_terms
+from dpbinagg.report.tables import readable
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults

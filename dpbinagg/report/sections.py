@@ -13,12 +13,11 @@ from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.release.transcript import Released
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
-from dpbinagg.report.identification import CELL
-from dpbinagg.report.labels import readable
+from dpbinagg.report.inference import CELL
 from dpbinagg.report.markup import Child, Markup, el, section, table
 from dpbinagg.report.notes import range_source
 from dpbinagg.report.origin import Origin
-from dpbinagg.report.tables import number, power, significant, whole
+from dpbinagg.report.tables import number, power, readable, significant, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.compare import Comparison

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from statsmodels.base.model import LikelihoodResultsWrapper
 
 from dpbinagg.public.arguments import explains_arguments, refuse_unknown
-from dpbinagg.report.fitting import require_alpha
+from dpbinagg.report.choice import require_alpha
 
 if TYPE_CHECKING:
     # It has every attribute of the results, which statsmodels fetches by name.

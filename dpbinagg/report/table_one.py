@@ -12,7 +12,7 @@ from dpbinagg.analyst.describe import Facts, Figure, spelled
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import left_out, tables
-from dpbinagg.report.fitting import require_alpha
+from dpbinagg.report.choice import require_alpha
 from dpbinagg.report.side_by_side import RegressionTable
 
 STATISTICS = ("Mean or share", "Std. dev.", "First quartile", "Median", "Third quartile", "Missing")

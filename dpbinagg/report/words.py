@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpbinagg import __version__
-from dpbinagg.report.identification import identified
-from dpbinagg.report.labels import readable
-from dpbinagg.report.tables import decimals_for, listed, number, whole
+from dpbinagg.report.inference import identified
+from dpbinagg.report.tables import decimals_for, listed, number, readable, whole
 
 if TYPE_CHECKING:
     from dpbinagg.accounting.privacy import Privacy

@@ -12,7 +12,7 @@ import statsmodels.formula.api as smf
 
 from dpbinagg import Domain, dp_ols, summary_table
 from dpbinagg.cli import main
-from dpbinagg.report.labels import readable
+from dpbinagg.report.tables import readable
 
 FORMULA = "y ~ C(sex) + region + age"
 CODEBOOK = Domain(
