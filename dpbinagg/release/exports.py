@@ -62,8 +62,8 @@ def table_bytes(frame: pd.DataFrame, ending: str, domain: Domain | None = None) 
             plain.to_parquet(buffer, index=False)
         except ImportError:
             raise DataError(
-                "Parquet files need the package pyarrow, which is not installed; install it, or "
-                "write CSV"
+                "Parquet files need pyarrow, which is not installed; run: "
+                'pip install "dpbinagg[parquet]", or write CSV'
             ) from None
         return buffer.getvalue()
     for name in plain.columns:
