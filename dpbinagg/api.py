@@ -28,7 +28,7 @@ from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.release.transcript import Choice
-from dpbinagg.report.cov_types import resolve
+from dpbinagg.report.choice import resolve
 from dpbinagg.report.study import Study
 from dpbinagg.report.verbs import Release
 

@@ -26,6 +26,7 @@ from dpbinagg.kernel.questions import Engine, Sum
 from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import Settings, allocate, total_mu
+from dpbinagg.public.arguments import refuse_unknown
 from dpbinagg.release.questions import MARGINS
 from dpbinagg.report import tables
 from dpbinagg.report.verbs import Release
@@ -179,6 +180,7 @@ def plan(
         raise DataError(f"n must be a whole number of at least 2, got {n!r}")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise DataError(f"replicates must be a whole number of at least 1, got {replicates!r}")
+    refuse_unknown("plan", options, ["formula", *USUAL])
     settings = Settings.from_arguments(
         mu=total, epsilon=None, delta=None, bounds=bounds, **{**USUAL, **options}
     )

@@ -106,7 +106,8 @@ def column_at(names: Sequence[str], name: str) -> int:
     if len(found) > 1:
         raise PublicRefusalError(f"data has several columns named {name!r}; keep one of them")
     if not found:
-        near = difflib.get_close_matches(name, names, n=1)
+        near = [one for one in names if one.casefold() == name.casefold()]
+        near = near or difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling or rename it"
         raise PublicRefusalError(f"data has no column {name!r}, which the formula uses{hint}")
     return found[0]

@@ -12,10 +12,10 @@ from dpbinagg.errors import NotReleasedError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import tables
 from dpbinagg.report.base import ReleaseResults
-from dpbinagg.report.identification import CELL, identified
-from dpbinagg.report.labels import readable
-from dpbinagg.report.references import reference_notes
+from dpbinagg.report.inference import CELL, identified
+from dpbinagg.report.notes import reference_notes
 from dpbinagg.report.side_by_side import TITLE, RegressionTable, choose_terms
+from dpbinagg.report.tables import readable
 
 LEAST_DECIMALS = 3
 """As journals print; small standard errors get more."""
@@ -101,7 +101,8 @@ def summary_table(
     if below not in BELOW:
         raise ReleaseError(f"below must be one of {', '.join(map(repr, BELOW))}, got {below!r}")
     terms = list(dict.fromkeys(name for model in models for name in model.design.column_names))
-    shown = {term: readable(term) for term in terms} | dict(names or {})
+    domains = {term: model.design.domain for model in models for term in model.design.column_names}
+    shown = {term: readable(term, domains.get(term)) for term in terms} | dict(names or {})
     _require_known("names", shown, terms)
     _require_known("statistics", statistics, list(STATISTICS))
     body = []

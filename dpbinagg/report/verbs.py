@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.errors import IdentificationWarning, ReleaseError
@@ -17,8 +18,9 @@ from dpbinagg.public.partition import Partition
 from dpbinagg.release.saving import check_target, read_release, save_release
 from dpbinagg.release.transcript import Released, Statistics, model_statistics
 from dpbinagg.report import table_one
-from dpbinagg.report.fitting import is_smaller, release_design
-from dpbinagg.report.results import DPResults, fit_release
+from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design, resolve, smaller
+from dpbinagg.report.results import DPResults, warn_if_not_identified
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.table_one import Description
 
 if TYPE_CHECKING:
@@ -116,13 +118,31 @@ class Release(Released):
             As `dp_ols` returns it.
         """
         chosen = self.choice
-        asked = chosen.formula if formula is None else formula
-        return fit_release(
-            self.told_of(asked),
-            self.models.get(str(asked), asked),
+        name = chosen.formula if formula is None else formula
+        return self.told_of(name)._fit(
+            self.models.get(str(name), name),
             chosen.estimator if estimator is None else estimator,
             chosen.cov_type if cov_type is None else cov_type,
         )
+
+    def _fit(
+        self,
+        formula: str | None = None,
+        estimator: str | None = None,
+        cov_type: str | None = None,
+    ) -> DPResultsWrapper:
+        """Fit the design or a smaller one; the next best estimate where one was not released."""
+        own = COV_TYPES[0] if cov_type is None else resolve(cov_type, estimator)
+        design = self.design
+        if formula is not None and formula != self.formula:
+            design = smaller(design, formula)
+        family = self.estimates(design, own)
+        estimate, notes = choose(family, estimator)
+        if cov_type is not None:
+            # The next best estimate may be shown, with another covariance.
+            notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
+        warn_if_not_identified(estimate, design)
+        return DPResultsWrapper(DPResults(self, estimate, family, design, notes))
 
     @property
     def origin(self) -> Release:
@@ -157,6 +177,8 @@ class Release(Released):
         kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
         rng: Seed = None,
+        *,
+        labels: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
 
@@ -164,8 +186,8 @@ class Release(Released):
         -------
         DataFrame
         """
-        results = fit_release(self) if self.models else self.ols()
-        return results.synthesize(size, copies, kind, bin_id, rng)
+        results = self._fit() if self.models else self.ols()
+        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
 
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.

@@ -18,7 +18,7 @@ import pytest
 
 from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
-from dpbinagg.engines import memory
+from dpbinagg.engines import base
 from dpbinagg.errors import DataError
 from dpbinagg.formula.rows import RowMap
 from dpbinagg.kernel import cells, maps, privtree, view
@@ -290,14 +290,14 @@ def replacement_taken_for_addition(patch: Patch) -> None:
 
 
 def undeclared_level_refused(patch: Patch) -> None:
-    real = memory.complete
+    real = base.parted
 
     def faulty(records: Any) -> Any:
         if any((column < 0).any() for column in records.values() if column.dtype.kind == "i"):
             raise DataError("the table holds a level that was not declared")
         return real(records)
 
-    patch.setattr(memory, "complete", faulty)
+    patch.setattr(base, "parted", faulty)
 
 
 def exact_sums_beside_noisy_ones(patch: Patch) -> None:
