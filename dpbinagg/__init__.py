@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpbinagg.analyst.synthesis.copies import combine_copies as combine_copies
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
+    from dpbinagg.api import dp_study as dp_study
     from dpbinagg.errors import ArgumentError as ArgumentError
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
     from dpbinagg.reading import open_table as open_table
     from dpbinagg.report.model_columns import summary_table as summary_table
     from dpbinagg.report.refit import refit as refit
+    from dpbinagg.report.study import Study as Study
     from dpbinagg.report.verbs import Release as Release
     from dpbinagg.report.verbs import load_release as load_release
 
 _EXPORTS = {
     "dp_ols": "dpbinagg.api",
     "dp_release": "dpbinagg.api",
+    "dp_study": "dpbinagg.api",
     "plan": "dpbinagg.protocol.planning",
     "load_release": "dpbinagg.report.verbs",
     "open_table": "dpbinagg.reading",
@@ -69,6 +72,7 @@ _EXPORTS = {
     "Ledger": "dpbinagg.accounting",
     "Partition": "dpbinagg.public.partition",
     "Release": "dpbinagg.report.verbs",
+    "Study": "dpbinagg.report.study",
     "summary_table": "dpbinagg.report.model_columns",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",

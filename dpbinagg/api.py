@@ -1,38 +1,42 @@
-"""`dp_ols` and `dp_release`: validate, charge, release, fit."""
+"""`dp_ols`, `dp_study` and `dp_release`: validate, charge, release, fit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg.accounting import Budget
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
-from dpbinagg.formula import build_design
+from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
+from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
     check_kinds,
     check_scale,
+    named_formulas,
     one_of,
     true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
-from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.transcript import Choice
-from dpbinagg.report.cov_types import resolve
+from dpbinagg.report.choice import resolve
+from dpbinagg.report.study import Study
 from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
 
 if TYPE_CHECKING:
-    from dpbinagg.accounting import Budget, Ledger
+    from dpbinagg.accounting import Ledger
     from dpbinagg.accounting.budget import Neighbours
     from dpbinagg.inputs import (
         Bounds,
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
         PartitionChoice,
         Seed,
     )
+    from dpbinagg.reading import Source
     from dpbinagg.report.results import DPResults
 
 
@@ -215,6 +220,19 @@ def dp_release(
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, constants)
+    return _charged(source, design, settings, ledger, rng, formula, None)
+
+
+def _charged(
+    source: Source,
+    design: Design,
+    settings: Settings,
+    ledger: Ledger | None,
+    rng: Seed,
+    formula: str,
+    models: Mapping[str, Design] | None,
+) -> Release:
+    """Charge the ledger, and release."""
     check_scale(design)
     allocation = allocate(settings, design)
     spends = true_mu(settings, design, allocation)
@@ -239,8 +257,91 @@ def dp_release(
                 raise
             if entry is not None:
                 entry.releasing()
-            return pipeline.conduct(curator, design, allocation, settings)
+            return pipeline.conduct(curator, design, allocation, settings, models)
         raise MemoryError("data: too little memory for this table; pass a path to files instead")
+
+
+@explains_arguments
+def dp_study(
+    formulas: Mapping[str, str] | Sequence[str] | str,
+    data: Data,
+    mu: float | None = None,
+    *,
+    variables: Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    rng: Seed = None,
+    constants: Mapping[str, float] | None = None,
+) -> Study:
+    """A whole study from one release: Table 1, several models and outcomes, synthetic data.
+
+    Declared models share one-way counts and second moments, and have rounds of scores together:
+    one release of m models is more precise than m releases at ``mu/sqrt(m)``. Whatever else is
+    asked of the released variables afterwards costs nothing.
+
+    Parameters
+    ----------
+    formulas : mapping, list of str or str
+        The models, by name; those of a list are called "(1)", "(2)" and so on.
+    data : table or path
+        As in `dp_ols`.
+    mu : float
+        Total privacy of everything, mu-GDP.
+    variables : list of str
+        Further variables that Table 1 describes and that free models may use.
+    epsilon, delta, bounds, missing, neighbours, ledger, rng, constants
+        As in `dp_ols`. All that is estimated rests on the records that are complete in all
+        variables of the study.
+    budget : Budget
+        As in `dp_ols`; the default depends on the number of models.
+
+    Returns
+    -------
+    Study
+        Results by name, ``describe()``, ``summary()``, ``ols(...)`` and more.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_study
+    >>> from dpbinagg.datasets import load_wages
+    >>> wages = load_wages()
+    >>> models = {"wage": "np.log(wage) ~ educ + exper", "educ": "educ ~ exper"}
+    >>> study = dp_study(models, wages.frame, mu=1, bounds=wages.codebook, rng=1)
+    >>> list(study)
+    ['wage', 'educ']
+    >>> study["wage"].params.index.to_list()
+    ['Intercept', 'educ', 'exper']
+    """
+    named = named_formulas(formulas)
+    check_kinds(next(iter(named.values())), data, constants, ledger)
+    settings = Settings.from_arguments(
+        mu=mu,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        budget=Budget.of_study(len(named)) if budget is None else budget,
+        partition="privtree",
+        calibration="joint",
+        missing=missing,
+        neighbours=neighbours,
+        estimator="refined",
+    )
+    source = open_source(data)
+    declared = declared_domain(settings.domain, source)
+    if has_doubts(declared, source):
+        names = [name for formula in named.values() for name in undeclared_names(formula)]
+        refuse_undeclared([*names, *variables], declared, source)
+    models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
+    for design in models.values():
+        check_scale(design)
+    whole = union_design(list(named.values()), list(variables), declared, constants)
+    text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
+    return Study(_charged(source, whole, settings, ledger, rng, text, models))
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

@@ -11,7 +11,7 @@ import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
-from dpbinagg.report.cov_types import misnomer, resolve
+from dpbinagg.report.choice import misnomer, resolve
 
 SCHOOL = load_school()
 FORMULA = "score ~ pretest + treatment"
@@ -83,7 +83,7 @@ def test_calls_that_do_not_fit():
         ArgumentError, match="too many positional arguments; write the arguments by"
     ):
         dp_ols(FORMULA, SCHOOL.frame, 1.0, SCHOOL.codebook)
-    with pytest.raises(ArgumentError, match="dp_release has no argument 'cluster'"):
+    with pytest.raises(ArgumentError, match="plan has no argument 'cluster'; errors"):
         plan(FORMULA, 500, mu=1, bounds=SCHOOL.codebook, cluster="school")
 
 

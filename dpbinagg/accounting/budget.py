@@ -56,6 +56,11 @@ DEFAULT_SHARES: Mapping[str, float] = MappingProxyType(
 """The package default, as shares of mu squared."""
 
 
+SCORES_POWER = 0.75
+"""How the share of the scores grows with the number of models: at 1 little is left for what they
+share, at 0 each model gets a share that falls with their number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Components:
     """A number of at least zero for each component of a release."""
@@ -148,6 +153,22 @@ class Budget(Components):
         return cls(
             ranges=0.0, partition=1.0, count=3.0, sum_x=3.0, sum_y=3.0, moments=0.0, scores=0.0
         )
+
+    @classmethod
+    def of_study(cls, models: int) -> Budget:
+        """Return the split for a study of so many models.
+
+        What they share (counts, moments, bins) costs the same for one and for ten; the rounds of
+        scores, which are their own, get the share of mu squared of `models` to the power of
+        `SCORES_POWER` models.
+
+        Examples
+        --------
+        >>> Budget.of_study(1) == Budget()
+        True
+        """
+        scores = DEFAULT_SHARES["scores"] * models**SCORES_POWER
+        return cls(scores=math.sqrt(scores))
 
     def split(self, mu_total: float) -> Allocation:
         """Return the mu of each component for a total of `mu_total`.

@@ -13,11 +13,11 @@ from dpbinagg.analyst.combine import combined
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.ols.smaller import never_seen, smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start
-from dpbinagg.analyst.ols.steps import Steps, begin
+from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
-from dpbinagg.errors import ReleaseError
+from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.release.questions import MOMENTS
+from dpbinagg.release.questions import MOMENTS, scores_of
 from dpbinagg.release.transcript import Released, margins, number, rounds
 
 
@@ -155,24 +155,44 @@ class Estimates(Mapping[str, Estimate]):
         return fitted.estimate() if self._columns is None else smaller_model(fitted, self._columns)
 
 
-def fold(release: Released) -> Steps | None:
-    """Where the moments and the rounds of a transcript lead; None where it has no moments."""
+def first_plan(release: Released) -> Plan:
+    """Coordinates of a release's own design, and the moments to ask for, by its one-way counts."""
+    known = {
+        name: Margin(one["edges"], one["counts"], one["sd"])
+        for name, one in margins(release.transcript).items()
+    }
+    outer = release.outer
+    names = dict.fromkeys((*outer.variables, *outer.response_variables))
+    return begin(outer, release.domain, known or uniform_margins(outer.domain, names))
+
+
+def fold(release: Released, model: Design | None = None, name: str | None = None) -> Steps | None:
+    """Where the moments and the rounds of a transcript lead; None where it has no moments.
+
+    Parameters
+    ----------
+    release : Released
+    model : Design, optional
+        A model of columns and response of the release's design, on the bounds of `outer`; that
+        design itself by default.
+    name : str, optional
+        Of the model in its study, whose rounds are followed.
+    """
     transcript = release.transcript
     entry = transcript.first(MOMENTS)
     if entry is None:
         return None
     try:
-        known = {
-            name: Margin(one["edges"], one["counts"], one["sd"])
-            for name, one in margins(transcript).items()
-        }
-        outer = release.outer
-        names = dict.fromkeys((*outer.variables, *outer.response_variables))
-        plan = begin(outer, release.domain, known or uniform_margins(outer.domain, names))
+        plan = first_plan(release)
+        if model is not None:
+            plan = plan_of(plan, release.outer, model)
         products, sd = entry.answer.values[0], entry.answer.scales[0]
         steps = Steps.start(plan, products, sd, number(transcript))
-        for request, answer, noise in rounds(transcript):
-            steps = steps.replayed(request, answer, noise)
+        if model is None or name is not None:
+            for request, answer, noise in rounds(transcript, scores_of(name)):
+                steps = steps.replayed(request, answer, noise)
+    except FormulaError:
+        raise
     except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
         raise ReleaseError(
             "the rounds of scores do not follow from the moments of the release; it was "

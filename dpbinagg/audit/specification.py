@@ -10,7 +10,7 @@ from dpbinagg import api
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
-from dpbinagg.kernel.sums import Engine
+from dpbinagg.kernel.questions import Engine
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import Settings, allocate
 from dpbinagg.reading import open_source

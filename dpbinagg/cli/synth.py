@@ -21,8 +21,9 @@ def run(options: argparse.Namespace) -> None:
         kind=options.kind,
         bin_id=options.bin_id,
         rng=options.rng,
+        labels=options.labels,
     )
-    write_table(frame, target)
+    write_table(frame, target, release.domain)
     formula = formula_for(frame, release.design, release.design)
     if options.json:
         print_json(

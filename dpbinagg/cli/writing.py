@@ -11,6 +11,8 @@ from dpbinagg.release.exports import table_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpbinagg.public.domain import Domain
+
 WRITABLE = (".csv", ".parquet", ".dta")
 
 
@@ -27,10 +29,10 @@ def check_writable(path: str | Path) -> Path:
     return target
 
 
-def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+def write_table(frame: pd.DataFrame, path: str | Path, domain: Domain | None = None) -> None:
     """Write a public table as CSV, Parquet or Stata, by the ending of its name."""
     target = check_writable(path)
     try:
-        target.write_bytes(table_bytes(frame, target.suffix.lower()))
+        target.write_bytes(table_bytes(frame, target.suffix.lower(), domain))
     except OSError as error:
         raise DataError(f"{str(target)!r} cannot be written ({type(error).__name__})") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dpbinagg.engines.blocks import BLOCK, CHUNK, chunks, map_blocks, step_rows
 from dpbinagg.errors import DataError, IncompleteError
-from dpbinagg.kernel.grid import Integers, Sums, Total
-from dpbinagg.kernel.sums import CountIncomplete, Engine, Task
+from dpbinagg.kernel.cells import Completeness
+from dpbinagg.kernel.grid import BlockSums
+from dpbinagg.kernel.maps import OneHot
+from dpbinagg.kernel.questions import Engine, Question, Sum, alone
 from dpbinagg.kernel.view import Part, Rows, parted
-from dpbinagg.public.boxes import Records
 from dpbinagg.public.grid import FACTOR_BITS
+from dpbinagg.public.variables import Records
 
 T = TypeVar("T")
-BlockSums = tuple[int, list[Integers]]
-"""The number of records of a block, and its sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Piece:
         self._chunk = chunk
         self._kept: dict[object, list[list[Any]]] = {}
 
-    def run(self, task: Task, keep: bool, pack: bool = False) -> list[BlockSums]:
+    def run(self, task: Sum, keep: bool, pack: bool = False) -> list[BlockSums]:
         """Sums of every block; what the row map gives is kept if `keep`, packed if `pack`."""
         if not task.needs_records and task.keys and task.keys[0] in self._kept:
             return self._run_on_kept(task, task.keys[0])
@@ -110,7 +110,7 @@ class Piece:
                 self._kept[key] = kept
         return [*(sums for sums, _ in results), *incomplete]
 
-    def _run_on_rest(self, task: Task) -> list[BlockSums]:
+    def _run_on_rest(self, task: Sum) -> list[BlockSums]:
         """Sums over the incomplete records."""
         rest = self._rest
         if rest is None:
@@ -133,7 +133,7 @@ class Piece:
         for key in [key for key in self._kept if isinstance(key, kind)]:
             del self._kept[key]
 
-    def _run_on_kept(self, task: Task, key: object) -> list[BlockSums]:
+    def _run_on_kept(self, task: Sum, key: object) -> list[BlockSums]:
         def over(arrays: list[Any]) -> BlockSums:
             def parts() -> Iterator[Part]:
                 for array in arrays:
@@ -167,19 +167,11 @@ def compact(key: object, array: NDArray[Any], pack: bool) -> Any:
     return PackedFactors.of(array) if pack else array.astype(np.int32)
 
 
-def add_up(task: Task, sums: Iterable[BlockSums]) -> list[Sums]:
-    """Add up the sums of blocks exactly."""
-    totals = [Total(zero.shape) for zero in task.zeros()]
-    for n, block in sums:
-        for total, part in zip(totals, block, strict=True):
-            total.add(part, n)
-    return [total.whole() for total in totals]
-
-
 def require_complete(engine: Engine) -> None:
     """Raise if any record is incomplete: an exact answer, which the caller asked for."""
-    (count,) = engine.map_reduce(CountIncomplete())
-    if int(count[0]):
+    question = Question("incomplete records", alone(OneHot(Completeness())), records="all")
+    (counts,) = engine.map_reduce(Sum((question,)))
+    if int(counts[1]):
         raise IncompleteError
 
 

@@ -5,14 +5,12 @@ Sums are whole numbers, so neither the blocks nor the threads show in them.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import Future
 from typing import TypeVar
 
-from dpbinagg.kernel.errands import PREFIX, alone, n_workers
+from dpbinagg.public.threads import alone, n_workers, pool
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -50,21 +48,11 @@ def step_rows(n: int, columns: int) -> int:
     return min(CHUNK, max(CHUNK // 4, 1 << (CACHED // columns).bit_length() - 1))
 
 
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_workers(), thread_name_prefix=PREFIX)
-
-
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork: a child starts its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:
     """``function(rows)`` for all blocks of n rows, in order, on several threads."""
     if n <= size or alone():
         return map(function, chunks(n, size))
-    return _pool().map(function, chunks(n, size))
+    return pool("records", n_workers()).map(function, chunks(n, size))
 
 
 def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
@@ -78,7 +66,7 @@ def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
     waiting: deque[Future[T]] = deque()
     try:
         for item in items:
-            waiting.append(_pool().submit(function, item))
+            waiting.append(pool("records", n_workers()).submit(function, item))
             del item
             if len(waiting) > n_workers():
                 yield waiting.popleft().result()

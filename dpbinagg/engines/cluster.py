@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from dpbinagg.engines.base import BlockSums, Piece, add_up, guard
+from dpbinagg.engines.base import Piece, guard
 from dpbinagg.engines.blocks import chunks
-from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Task
-from dpbinagg.public.domain import Domain
+from dpbinagg.kernel.grid import BlockSums, Sums, add_up
+from dpbinagg.kernel.questions import Sum
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
 AT_ONCE = 64
@@ -22,7 +22,7 @@ many. Spark's own batches are of 10,000, and the answer for a piece may be a mil
 them 0: few pieces, and packed answers, keep the caller's memory small."""
 
 
-def sums_of(task: Task, part: Any, domain: Domain, variables: tuple[str, ...]) -> list[BlockSums]:
+def sums_of(task: Sum, part: Any, domain: Variables, variables: tuple[str, ...]) -> list[BlockSums]:
     """Sums over a partition, which may be of any length, block by block. Runs on a worker."""
     return Piece(convert(part, domain, variables)).run(task, keep=False)
 
@@ -30,7 +30,7 @@ def sums_of(task: Task, part: Any, domain: Domain, variables: tuple[str, ...]) -
 class ClusterEngine:
     """Exact sums over a table that workers hold."""
 
-    def __init__(self, source: Source, domain: Domain, variables: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         self._frame = source.native[list(variables)]
         self._domain, self._variables = domain, variables
 
@@ -40,18 +40,18 @@ class ClusterEngine:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task, self._sums(task))
+        return add_up(task.zeros(), self._sums(task))
 
-    def _sums(self, task: Task) -> Iterator[BlockSums]:
+    def _sums(self, task: Sum) -> Iterator[BlockSums]:
         raise NotImplementedError
 
 
 class DaskEngine(ClusterEngine):
     """Exact sums over a Dask frame, computed by the workers that hold its partitions."""
 
-    def _sums(self, task: Task) -> Iterator[BlockSums]:
+    def _sums(self, task: Sum) -> Iterator[BlockSums]:
         import dask
 
         # The function travels once, not once for each partition.
@@ -69,7 +69,7 @@ class DaskEngine(ClusterEngine):
 class SparkEngine(ClusterEngine):
     """Exact sums over a Spark frame, computed by the executors that hold its partitions."""
 
-    def _sums(self, task: Task) -> Iterator[BlockSums]:
+    def _sums(self, task: Sum) -> Iterator[BlockSums]:
         domain, variables = self._domain, self._variables
 
         def answers(batches: Iterator[Any]) -> Iterator[Any]:
@@ -97,7 +97,7 @@ def pieces(batches: Iterator[Any]) -> Iterator[list[Any]]:
         yield piece
 
 
-def cluster_engine(source: Source, domain: Domain, variables: tuple[str, ...]) -> ClusterEngine:
+def cluster_engine(source: Source, domain: Variables, variables: tuple[str, ...]) -> ClusterEngine:
     """The engine for a Dask or a Spark frame."""
     kind = SparkEngine if hasattr(source.native, "mapInArrow") else DaskEngine
     return kind(source, domain, variables)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpbinagg.engines.base import Piece, add_up
-from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Task
-from dpbinagg.public.domain import Domain
+from dpbinagg.engines.base import Piece
+from dpbinagg.kernel.grid import Sums, add_up
+from dpbinagg.kernel.questions import Sum
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source
 
 
 class MemoryEngine:
     """Exact sums over records held as arrays."""
 
-    def __init__(self, source: Source, domain: Domain, variables: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         (records,) = source.batches(domain, variables)
         self._piece = Piece(records)
 
@@ -24,6 +24,6 @@ class MemoryEngine:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task, self._piece.run(task, keep=True))
+        return add_up(task.zeros(), self._piece.run(task, keep=True))

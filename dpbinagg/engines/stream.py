@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dpbinagg.engines.base import BlockSums, PackedFactors, Piece, add_up, guard
+from dpbinagg.engines.base import PackedFactors, Piece, guard
 from dpbinagg.engines.blocks import LONG_CHUNK, map_stream
 from dpbinagg.engines.room import memory_room
-from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Task
+from dpbinagg.kernel.grid import BlockSums, Sums, add_up
+from dpbinagg.kernel.questions import Sum
 from dpbinagg.kernel.view import Rows
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
 
@@ -23,7 +23,7 @@ class StreamEngine:
     """
 
     def __init__(
-        self, source: Source, domain: Domain, variables: tuple[str, ...], columns: int
+        self, source: Source, domain: Variables, variables: tuple[str, ...], columns: int
     ) -> None:
         self._source, self._domain, self._variables = source, domain, variables
         self._room = memory_room()
@@ -38,24 +38,24 @@ class StreamEngine:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task, self._sums(task))
+        return add_up(task.zeros(), self._sums(task))
 
-    def _sums(self, task: Task) -> Iterator[BlockSums]:
+    def _sums(self, task: Sum) -> Iterator[BlockSums]:
         if self._holds_records or self._knows(task):
             for sums in map_stream(self._pieces, lambda piece: piece.run(task, keep=True)):
                 yield from sums
         else:
             yield from self._read(task)
 
-    def _knows(self, task: Task) -> bool:
+    def _knows(self, task: Sum) -> bool:
         """Whether what a row map gave is kept and is all that the task needs."""
         if task.needs_records or not task.keys or not self._pieces:
             return False
         return all(piece.keeps(task.keys[0]) for piece in self._pieces)
 
-    def _read(self, task: Task) -> Iterator[BlockSums]:
+    def _read(self, task: Sum) -> Iterator[BlockSums]:
         """A pass over the table, which keeps what fits."""
         keep = self._keeps(task)
         hold = self._n is None
@@ -81,7 +81,7 @@ class StreamEngine:
             self._pieces, self._holds_records = held, hold
         self._n = n
 
-    def _keeps(self, task: Task) -> bool:
+    def _keeps(self, task: Sum) -> bool:
         """Whether there is room to keep what the row maps give beside a pass."""
         if self._n is None or not task.keys:
             return self._n is None

@@ -59,6 +59,7 @@ class Structure:
     intercept: int | None
     column_names: tuple[str, ...]
     design_info: Any
+    apart: bool
 
 
 _CACHE: dict[tuple[str, str, str], Structure] = {}
@@ -164,7 +165,6 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
     factors = {code: reader.factor(code) for code in dict.fromkeys(codes)}
     response = _response(reader.factor(response_code))
     variables = tuple(dict.fromkeys(name for code in codes for name in factors[code].variables))
-    _check_sides(response, variables, factors)
     used = extended.updated(
         {name: Numeric() for name in (*variables, *response.variables) if name not in extended}
     ).subset(tuple(dict.fromkeys((*variables, *response.variables))))
@@ -186,6 +186,7 @@ def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]
         intercept=next((s.start for s in subterms if not s.factors), None),
         column_names=tuple(design_info.column_names),
         design_info=design_info,
+        apart=response.name not in factors and not set(response.variables) <= set(variables),
     )
 
 
@@ -214,13 +215,12 @@ def _response(factor: Factor) -> NumericFactor:
     return factor
 
 
-def _check_sides(
-    response: NumericFactor, variables: tuple[str, ...], factors: Mapping[str, Factor]
-) -> None:
-    if response.name in factors or set(response.variables) <= set(variables):
+def check_sides(structure: Structure) -> None:
+    """Refuse a response that the right side determines."""
+    if not structure.apart:
         raise FormulaError(
-            f"response {response.name!r} is made of variables that are also on the right side; "
-            "remove them there"
+            f"response {structure.response.name!r} is made of variables that are also on the right "
+            "side; remove them there"
         )
 
 

@@ -29,18 +29,16 @@ def describe(formula: str) -> tuple[str, list[Any]]:
     try:
         tree = parse_formula(formula)
         _refuse_powers(tree)
+        _refuse_differences(tree)
         if _most_terms(tree) > MAX_TERMS:
             raise FormulaError(
                 f"formula must have at most {MAX_TERMS} terms; use fewer interactions"
             )
         description = patsy.ModelDesc.from_formula(tree)
     except patsy.PatsyError as error:
-        if "~ can only be used once" in str(error):
-            instead = "instrumental variables do not exist here, write y ~ x1 + x2"
-        else:
-            instead = "arithmetic goes in I(...), as in I(2 * x) or I(x ** 0.5)"
         raise FormulaError(
-            f"formula cannot be read: {error}; {instead}; patsy's documentation has the syntax"
+            f"formula cannot be read: {error}; arithmetic goes in I(...), as in I(2 * x) or "
+            "I(x ** 0.5); patsy's documentation has the syntax"
         ) from None
     # Characters that patsy does not expect run into its own assertions.
     except (RecursionError, MemoryError, ValueError, SyntaxError, AssertionError, LookupError):
@@ -79,6 +77,25 @@ def _refuse_powers(tree: Any) -> None:
         )
     for argument in tree.args:
         _refuse_powers(argument)
+
+
+def _refuse_differences(tree: Any) -> None:
+    """Refuse ``x - mean(x)`` outside I(): to patsy, as to R, it takes away a term that is not."""
+    if tree.type == "-" and len(tree.args) == 2 and tree.args[1].type == "PYTHON_EXPR":
+        taken = tree.args[1].token.extra
+        if taken not in _codes(tree.args[0]):
+            raise FormulaError(
+                f"formula takes {taken} away, which is none of its terms; a difference goes in "
+                "I(), with a public number, as in I(x - 40)"
+            )
+    for argument in tree.args:
+        _refuse_differences(argument)
+
+
+def _codes(tree: Any) -> set[str]:
+    """The code of all factors in a patsy parse tree."""
+    own = {tree.token.extra} if tree.type == "PYTHON_EXPR" else set()
+    return own.union(*map(_codes, tree.args))
 
 
 def _response_code(terms: list[Any]) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.bounds import Bounds
-from dpbinagg.formula.build import Structure, as_numbers, cached_structure
+from dpbinagg.formula.build import Structure, as_numbers, cached_structure, check_sides
 from dpbinagg.formula.expression import Variable
 from dpbinagg.formula.inverse import admissible, invert
 from dpbinagg.formula.radius import radius2, short_centres
@@ -23,9 +23,10 @@ from dpbinagg.formula.rows import (
     RowMap,
     Subterm,
 )
-from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.domain import Variable as Declared
+from dpbinagg.public.variables import Records
 
 Array = NDArray[np.float64]
 
@@ -106,7 +107,7 @@ class Design:
         raise AttributeError(f"a Design cannot be changed; {name!r} was to be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return build_design, (self.formula, self.domain, dict(self.constants))
+        return build_design, (self.formula, self.domain, dict(self.constants), False)
 
     def __repr__(self) -> str:
         return f"Design({self.formula!r}, {self.domain!r})"
@@ -348,7 +349,10 @@ class Design:
 
 
 def build_design(
-    formula: str, domain: Domain, constants: Mapping[str, float] | None = None
+    formula: str,
+    domain: Domain,
+    constants: Mapping[str, float] | None = None,
+    apart: bool = True,
 ) -> Design:
     """Understand a formula from public facts alone.
 
@@ -367,6 +371,9 @@ def build_design(
         unknown bounds.
     constants : mapping, optional
         Numbers that the formula may call by name.
+    apart : bool
+        Whether a response made of variables of the right side is refused, as in any model;
+        the union of several models may have one.
 
     Returns
     -------
@@ -375,4 +382,6 @@ def build_design(
     if not isinstance(domain, Domain):
         domain = Domain(domain)
     structure = cached_structure(formula, domain, constants or {})
+    if apart:
+        check_sides(structure)
     return Design(structure, structure.domain)

@@ -24,6 +24,11 @@ _PREFIX = re.compile(r"(?<![\w.])(?P<kind>i|c|ib\d+|ibn)\.(?P<name>[^\W\d]\w*)(?
 _R_CALL = re.compile(
     r"(?<![\w.])(?P<name>as\.(?:factor|numeric|integer|character|logical)|is\.na)\("
 )
+_COMMANDS = ("reg", "regress", "areg", "xtreg", "reghdfe", "ivregress", "ivreg2", "xi", "lm")
+_OPTION = re.compile(r",\s*(?:robust|r|vce|cluster|beta|noconstant|nocons|absorb|hc[123])\b")
+_TIME = re.compile(r"(?<![\w.])[LFDS]\d*\.(?P<name>[^\W\d]\w*)(?![\w(.])")
+_BETWEEN = re.compile(r"[\w)\]]\s*~")
+_JOINED = re.compile(r"\)\s*(?:[&|]|and\b|or\b)\s*\(")
 _SPACED = re.compile(r"(?<![\w.])[^\W\d]\w*(?: +[^\W\d]\w*)+")
 _OPERATORS = frozenset({"and", "or", "not", "in", "is", "if", "else", "for", "lambda"})
 
@@ -33,10 +38,69 @@ def refuse_foreign(formula: str) -> None:
     hidden = _STRING.sub(
         lambda found: found[0][0] + "_" * (len(found[0]) - 2) + found[0][-1], formula
     )
-    for check in (_backtick, _member, _dollar, _stata, _r_call, _power, _all_columns):
+    checks = (_command, _options, _time, _backtick, _member, _dollar, _stata, _r_call, _power)
+    for check in (*checks, _all_columns, _tildes, _joined):
         sentence = check(formula, hidden)
         if sentence is not None:
             raise FormulaError(f"formula cannot be read: {sentence}")
+
+
+def _command(formula: str, hidden: str) -> str | None:
+    """A command of Stata, or an equation."""
+    if "~" in hidden:
+        return None
+    names = re.findall(r"[^\W\d][\w.]*", hidden.split(",")[0])
+    names = [name for name in names if name not in _COMMANDS]
+    if len(names) < 2 or _STRING.search(formula):
+        return None
+    return (
+        "there is no ~ between the response and the terms; write "
+        f'"{names[0]} ~ {" + ".join(names[1:])}"'
+    )
+
+
+def _options(formula: str, hidden: str) -> str | None:
+    found = next((f for f in _OPTION.finditer(hidden) if _outside(hidden, f.start())), None)
+    if found is None:
+        return None
+    return (
+        "what follows a comma are options of Stata; robust errors are the default here "
+        "(cov_type='HC1'), '- 1' removes the intercept, and help(dpbinagg.dp_ols) has the arguments"
+    )
+
+
+def _outside(hidden: str, place: int) -> bool:
+    """Whether no bracket is open there."""
+    return hidden.count("(", 0, place) == hidden.count(")", 0, place)
+
+
+def _time(formula: str, hidden: str) -> str | None:
+    found = _TIME.search(hidden)
+    if found is None:
+        return None
+    return (
+        f"{found[0]} looks at another record, as a lag or a difference in Stata; make it a column "
+        f'of the table beforehand (a column whose name has a dot is written Q("{found[0]}"))'
+    )
+
+
+def _tildes(formula: str, hidden: str) -> str | None:
+    if len(_BETWEEN.findall(hidden)) > 1:
+        return (
+            "it has more than one ~; instrumental variables do not exist here, write y ~ x1 + x2, "
+            "and cases as np.where(x > 3, 1, 0)"
+        )
+    response, tilde, terms = hidden.partition("~")
+    if tilde and response.strip() and not terms.strip():
+        return f'nothing is right of ~; for the mean alone write "{response.strip()} ~ 1"'
+    return None
+
+
+def _joined(formula: str, hidden: str) -> str | None:
+    found = next((f for f in _JOINED.finditer(hidden) if _outside(hidden, f.start() + 1)), None)
+    if found is None:
+        return None
+    return "comparisons are joined inside I(), as in I((x > 0) & (z > 0)) or I((x > 0) | (z > 0))"
 
 
 def _backtick(formula: str, hidden: str) -> str | None:

@@ -87,9 +87,14 @@ REMEDIES = {
     "qcut": 'write comparisons with public thresholds, as in "I(x > 30)"',
     "digitize": 'write comparisons with public thresholds, as in "I(x > 30)"',
     "te": 'multiply splines with public knots, as in "cr(x, ...):cr(z, ...)"',
-    "round": 'write "np.rint(x)"',
-    "pow": 'write "x ** 2"',
+    **dict.fromkeys(
+        ("lag", "lead", "shift", "diff", "cumsum"),
+        "it looks at other records; make it a column of the table beforehand",
+    ),
 }
+
+SPELLED = {"round": "write np.rint(x)", "pow": "write I(x ** 2)"}
+"""Functions of one record that have another name here."""
 
 
 def remedy(name: str) -> str:

@@ -25,7 +25,15 @@ from dpbinagg.formula.expression import (
     variables,
 )
 from dpbinagg.formula.foreign import equivalent, not_python
-from dpbinagg.formula.functions import ALIASES, BARE_NAMES, FUNCTIONS, LEARNING, REMEDIES, remedy
+from dpbinagg.formula.functions import (
+    ALIASES,
+    BARE_NAMES,
+    FUNCTIONS,
+    LEARNING,
+    REMEDIES,
+    SPELLED,
+    remedy,
+)
 from dpbinagg.formula.literals import call_arguments, is_none, label, number
 from dpbinagg.formula.rows import Arrays
 from dpbinagg.public.domain import Categorical, Domain
@@ -324,6 +332,8 @@ def _refuse(node: ast.expr) -> NoReturn:
     instead = equivalent(node)
     if instead is not None:
         raise FormulaError(f"{text} is not allowed in a formula; {instead}")
+    if name in SPELLED:
+        raise FormulaError(f"{text} is not allowed in a formula; {SPELLED[name]}")
     if name in LEARNING or name in REMEDIES:
         raise FormulaError(f"{text} learns from the data; {remedy(name or '')}")
     if name == "C" or name in SPLINES:

@@ -161,6 +161,10 @@ class RowLayout:
         Of the factors.
     intercept : int or None
     centre_y, scale_y : float
+        Of the response of the rows.
+    offset : (m,) array
+        What is added to coefficients on f for a model with another response than that of the rows:
+        ``centre_y + scale_y y* - offset' f`` is its response.
     """
 
     row_map: RowMap
@@ -172,6 +176,14 @@ class RowLayout:
     intercept: int | None
     centre_y: float
     scale_y: float
+    offset: Floats
+
+    @property
+    def response(self) -> Floats:
+        """The response of the rows as a combination of f, (m,)."""
+        found = np.zeros(len(self.design_map))
+        found[0], found[-1] = self.centre_y, self.scale_y
+        return found
 
 
 @lru_cache(maxsize=16)
@@ -212,6 +224,7 @@ def row_layout(design: Design) -> RowLayout:
         intercept=design.intercept,
         centre_y=scaling.centre_y,
         scale_y=scaling.scale_y,
+        offset=np.zeros(len(design_map)),
     )
 
 

@@ -87,11 +87,11 @@ def linear_map(full: Design, sub: Design) -> Array:
     released, wanted = full.columns(points), sub.columns(points)
     usable = np.isfinite(released).all(axis=1) & np.isfinite(wanted).all(axis=1)
     released, wanted = released[usable], wanted[usable]
-    mapping = _by_name(full.column_names, sub.column_names)
-    unknown = _residuals(released, wanted, mapping) > TOLERANCE
+    mapping = by_name(full.column_names, sub.column_names)
+    unknown = residuals(released, wanted, mapping) > TOLERANCE
     if unknown.any():
-        mapping[:, unknown] = _solve(released, wanted[:, unknown])
-        unknown = _residuals(released, wanted, mapping) > TOLERANCE
+        mapping[:, unknown] = solve(released, wanted[:, unknown])
+        unknown = residuals(released, wanted, mapping) > TOLERANCE
     if unknown.any():
         raise FormulaError(
             f"column {sub.column_names[int(np.argmax(unknown))]!r} is not a linear combination of "
@@ -101,12 +101,12 @@ def linear_map(full: Design, sub: Design) -> Array:
     return mapping
 
 
-def _by_name(full: tuple[str, ...], sub: tuple[str, ...]) -> Array:
+def by_name(full: tuple[str, ...], sub: tuple[str, ...]) -> Array:
     """Unit vectors for columns with equal names, zeros for others."""
     return np.array([[float(name == other) for other in sub] for name in full])
 
 
-def _solve(released: Array, wanted: Array) -> Array:
+def solve(released: Array, wanted: Array) -> Array:
     """Least squares with columns scaled to unit maximum; tiny weights set to zero."""
     scale = np.maximum(np.abs(released).max(axis=0, initial=0.0), np.finfo(float).tiny)
     weights = np.linalg.lstsq(released / scale, wanted, rcond=1e-12)[0]
@@ -115,7 +115,7 @@ def _solve(released: Array, wanted: Array) -> Array:
     return np.asarray(weights / scale[:, None])
 
 
-def _residuals(released: Array, wanted: Array, mapping: Array) -> Array:
+def residuals(released: Array, wanted: Array, mapping: Array) -> Array:
     """Largest deviation of each column, relative to its size."""
     size = np.maximum(np.abs(wanted).max(axis=0, initial=0.0), np.finfo(float).tiny)
     return np.asarray(np.abs(released @ mapping - wanted).max(axis=0, initial=0.0) / size)

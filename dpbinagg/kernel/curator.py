@@ -14,16 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.kernel.counts import PrefixCounts, Selection, dense_prefixes
+from dpbinagg.kernel.cells import PrefixCells
 from dpbinagg.kernel.grid import Floats, Integers, Sums
-from dpbinagg.kernel.maps import UNIT_BITS
-from dpbinagg.kernel.mechanism import gaussian_mechanism
-from dpbinagg.kernel.noise import Noise, noise_source
-from dpbinagg.kernel.privtree import privtree
-from dpbinagg.kernel.questions import WEIGHT_BITS, Answer, Question, scales_of
-from dpbinagg.kernel.sums import CodeCounts, Engine, Sum, split
+from dpbinagg.kernel.maps import UNIT_BITS, OneHot
+from dpbinagg.kernel.noise import Noise, gaussian_mechanism, noise_source
+from dpbinagg.kernel.privtree import PrefixCounts, privtree
+from dpbinagg.kernel.questions import (
+    WEIGHT_BITS,
+    Answer,
+    Engine,
+    Question,
+    Sum,
+    alone,
+    scales_of,
+)
 from dpbinagg.kernel.view import Rows
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.bins import TreeLocator
 from dpbinagg.public.paths import Paths
 
 ONE_BITS = UNIT_BITS + WEIGHT_BITS
@@ -92,38 +98,37 @@ class Curator:
         rows : Rows, optional
             The row map, for questions that look at f or at design columns.
         """
-        asked = tuple(questions)
-        sums = split(self._engine.map_reduce(Sum(asked, rows)), asked)
-        return [self._release(*one) for one in zip(asked, sums, mus, strict=True)]
+        sums = iter(self._engine.map_reduce(Sum(tuple(questions), rows)))
+        return [
+            self._release(question, [next(sums) for _ in question.groups], mu)
+            for question, mu in zip(questions, mus, strict=True)
+        ]
 
     def _release(self, question: Question, sums: Sequence[Sums], mu: float) -> Answer:
         """``sum over records of contributions + N(0, 1/mu^2)``, brought to the answer's units."""
         self._spent.append(Spent(question.name, mu))
-        weights = [int(weight * 2**WEIGHT_BITS) for weight, _ in question.groups]
-        maps = [map_ for _, map_ in question.groups]
+        groups = [(int(weight * 2**WEIGHT_BITS), map_) for weight, map_ in question.groups]
         whole = [
-            map_.whole(one.astype(object)) * w
-            for map_, one, w in zip(maps, sums, weights, strict=True)
+            map_.whole(one.astype(object)) * weight
+            for (weight, map_), one in zip(groups, sums, strict=True)
         ]
         noisy = self._privatise(np.concatenate(whole), 2.0**ONE_BITS, mu)
         parts = np.split(noisy, np.cumsum([len(part) for part in whole])[:-1])
         values = (
-            map_.answer(part / (w * 2.0**UNIT_BITS), question.k)
-            for map_, part, w in zip(maps, parts, weights, strict=True)
+            map_.answer(part / (weight * 2.0**UNIT_BITS), question.k)
+            for (weight, map_), part in zip(groups, parts, strict=True)
         )
         return Answer(tuple(values), scales_of(question, mu))
 
     def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
         return gaussian_mechanism(sums, sensitivity, mu, self._noise)
 
-    def partition(self, paths: Paths, mu: float, theta: float) -> Partition:
+    def partition(self, paths: Paths, mu: float, theta: float) -> TreeLocator:
         """PrivTree over public path codes; see `privtree`."""
         self._spent.append(Spent("partition", mu, "laplace"))
 
-        def counter(bits: int, selection: Selection | None) -> tuple[Integers, Integers]:
-            (whole,) = self._engine.map_reduce(CodeCounts(paths, bits, selection))
-            counts: Integers = np.asarray(whole, dtype=np.int64)
-            prefixes = dense_prefixes(bits, selection)
-            return prefixes[counts > 0], counts[counts > 0]
+        def count(cells: PrefixCells) -> Integers:
+            (counts,) = self._engine.map_reduce(Sum((Question("codes", alone(OneHot(cells))),)))
+            return np.asarray(counts, dtype=np.int64)
 
-        return privtree(paths, PrefixCounts(paths.depth, counter), mu, self._noise, theta)
+        return privtree(paths, PrefixCounts(paths, count).between, mu, self._noise, theta)

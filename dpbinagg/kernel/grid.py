@@ -6,6 +6,7 @@ they stay below 2^63, and as Python's integers beyond.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Sums = NDArray[Any]
 """Whole numbers, of 64 bits or Python's own."""
+BlockSums = tuple[int, list[Integers]]
+"""The number of records of a block, and its sums."""
 
 LINEAR_BITS = 26
 """Cut vectors that are summed are whole multiples of ``2^-LINEAR_BITS``: their squared norms, at
@@ -86,16 +89,16 @@ def sums_by_cell(whole: Floats, cells: Integers, n_cells: int) -> Integers:
     return np.asarray(np.array(by_row).T.astype(np.int64))
 
 
-def run_length(rows: int, others: int) -> int:
-    """Records of one product of matrices with so many rows: a power of two."""
-    limit = VECTOR_PRODUCT if min(rows, others) == 1 else MATRIX_PRODUCT
-    return min(LONGEST_RUN, 1 << max((limit // (rows * others)).bit_length() - 1, 0))
-
-
 def in_runs(f: Floats, length: int) -> tuple[Floats, Floats]:
     """The columns of f as a stack of runs, (runs, m, length), and those that are left."""
     left = f.shape[1] - f.shape[1] % length
     return f[:, :left].reshape(len(f), -1, length).transpose(1, 0, 2), f[:, left:]
+
+
+def run_length(rows: int, others: int) -> int:
+    """Records of one product of matrices with so many rows: a power of two."""
+    limit = VECTOR_PRODUCT if min(rows, others) == 1 else MATRIX_PRODUCT
+    return min(LONGEST_RUN, 1 << max((limit // (rows * others)).bit_length() - 1, 0))
 
 
 def put_combinations(matrix: Floats, f: Floats, result: Floats) -> None:
@@ -113,15 +116,14 @@ def whole_product(one: Floats, other: Floats) -> Integers:
     Products of whole factors are whole; those of `LONGEST_RUN` records, for which all
     partial sums stay below 2^53, are added up in double precision.
     """
-    left, right = np.atleast_2d(one), np.atleast_2d(other)
-    length = run_length(len(left), len(right))
-    (runs, rest), (other_runs, other_rest) = in_runs(left, length), in_runs(right, length)
+    length = run_length(len(one), len(other))
+    (runs, rest), (other_runs, other_rest) = in_runs(one, length), in_runs(other, length)
     products = np.matmul(runs, other_runs.transpose(0, 2, 1))
     total = (rest @ other_rest.T).astype(np.int64)
     for start in range(0, len(products), LONGEST_RUN // length):
         some = products[start : start + LONGEST_RUN // length]
         total += some.sum(axis=0).astype(np.int64)
-    return np.asarray(total.reshape(one.shape[:-1] + other.shape[:-1]))
+    return np.asarray(total)
 
 
 def whole_square(f: Floats) -> Integers:
@@ -131,8 +133,6 @@ def whole_square(f: Floats) -> Integers:
     rows are taken in tiles, and the product of two tiles serves on both sides of the diagonal.
     """
     tiles = [slice(start, start + TILE) for start in range(0, len(f), TILE)]
-    if len(tiles) == 1:
-        return whole_product(f, f)
     square = np.empty((len(f), len(f)), dtype=np.int64)
     for i, one in enumerate(tiles):
         for other in tiles[i:]:
@@ -141,23 +141,25 @@ def whole_square(f: Floats) -> Integers:
     return square
 
 
-class Total:
-    """Adds arrays of whole numbers without overflow."""
+def add_up(zeros: Sequence[Integers], blocks: Iterable[BlockSums]) -> list[Sums]:
+    """Add up the sums of blocks, in 64 bits up to `MOST_RECORDS` records and then as integers.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._part = np.zeros(shape, dtype=np.int64)
-        self._records = 0
-        self._more: Sums | None = None
-
-    def add(self, part: Integers, records: int) -> None:
-        """Add the sums of at most `MOST_RECORDS` records."""
-        if self._records + records > MOST_RECORDS:
-            self._more = self.whole().astype(object)
-            self._part[...] = 0
-            self._records = 0
-        self._part += part
-        self._records += records
-
-    def whole(self) -> Sums:
-        """The sum so far, of Python's integers where 64 bits might not hold it."""
-        return self._part.copy() if self._more is None else self._more + self._part
+    Parameters
+    ----------
+    zeros : list of arrays
+        Sums over no record.
+    blocks : iterable of (records, sums)
+        Of at most `MOST_RECORDS` records each.
+    """
+    small: list[Sums] = [zero.copy() for zero in zeros]
+    large: list[Sums] = []
+    records = 0
+    for n, block in blocks:
+        if records + n > MOST_RECORDS:
+            whole = [part.astype(object) for part in small]
+            large = [a + b for a, b in zip(large, whole, strict=True)] if large else whole
+            small, records = [zero.copy() for zero in zeros], 0
+        records += n
+        for total, part in zip(small, block, strict=True):
+            total += part
+    return [a + b for a, b in zip(large, small, strict=True)] if large else small

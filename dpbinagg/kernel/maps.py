@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from functools import cached_property
 
 import numpy as np
 
-from dpbinagg.kernel.cells import Cells
+from dpbinagg.kernel.cells import Cells, Piece
 from dpbinagg.kernel.grid import (
     LINEAR_BITS,
+    LONGEST_RUN,
     Floats,
     Integers,
     Sums,
@@ -26,9 +27,9 @@ from dpbinagg.kernel.grid import (
     sums_by_cell,
     whole_square,
 )
-from dpbinagg.kernel.view import Projection, View
+from dpbinagg.kernel.view import ONE, Projection, View
+from dpbinagg.public.bins import Bins
 from dpbinagg.public.grid import FACTOR_BITS
-from dpbinagg.public.partition import Partition
 
 UNIT_BITS = 72
 """Entries of all maps are brought to whole multiples of ``2^-UNIT_BITS`` before they are added."""
@@ -37,110 +38,50 @@ ROOT_TWO = math.isqrt(2 << 40)
 VECTORS = ("w", "wr")
 
 
-class Map(Protocol):
-    """A bounded map of a record."""
+class Map(Piece):
+    """A bounded map of a record.
 
-    kind: ClassVar[str]
+    Attributes
+    ----------
+    norm2 : Fraction
+        Bound on the squared norm of one record's contribution.
+    bits : int
+        Sums are whole multiples of ``2^-bits`` of a contribution.
+    unit : float
+        What a contribution of 1 is in units of the answer.
+    """
 
-    @property
-    def raw(self) -> bool:
-        """Whether it looks at more of a record than f."""
-        ...
+    norm2: Fraction = Fraction(1)
+    bits: int = 0
+    unit: float = 1.0
 
-    @property
-    def cut_by(self) -> Partition | None:
-        """The partition whose bins it needs."""
-        ...
-
-    @property
-    def norm2(self) -> Fraction:
-        """Bound on the squared norm of one record's contribution."""
-        ...
-
-    def check(self, projection: Projection | None) -> None:
-        """Refuse public data for which the proof of `norm2` does not hold."""
-        ...
-
-    def zeros(self, k: int) -> Integers:
-        """Room for sums; k is the number of rows of W."""
-        ...
+    def shape(self, k: int) -> tuple[int, ...]:
+        """Of the sums and of the answer; k is the number of rows of W."""
+        raise NotImplementedError
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         """Add the contributions of some records."""
-        ...
-
-    def whole(self, sums: Sums) -> Sums:
-        """Sums as one vector, in units of ``2^-UNIT_BITS`` of a contribution."""
-        ...
-
-    def answer(self, noisy: Floats, k: int) -> Floats:
-        """A noisy vector, in units of a contribution, in the units and the shape of the answer."""
-        ...
-
-    def scales(self, sd: float, k: int) -> Floats:
-        """Standard deviations of the answer, where those of contributions are `sd`."""
-        ...
-
-
-class OfFactors:
-    """Maps that look at f alone."""
-
-    @property
-    def raw(self) -> bool:
-        return False
-
-    @property
-    def cut_by(self) -> Partition | None:
-        return None
-
-
-class Counted(OfFactors):
-    """Maps whose sums are whole multiples of ``2^-bits`` and answered one by one."""
-
-    bits: int = 0
-    unit: float | Floats = 1.0
-
-    def zeros(self, k: int) -> Integers:
-        return np.zeros(self.shape(k), dtype=np.int64)
-
-    def shape(self, k: int) -> tuple[int, ...]:
-        """Of the sums and of the answer."""
         raise NotImplementedError
 
     def whole(self, sums: Sums) -> Sums:
+        """Sums as one vector, in units of ``2^-UNIT_BITS`` of a contribution."""
         return np.asarray(sums.ravel() << (UNIT_BITS - self.bits))
 
     def answer(self, noisy: Floats, k: int) -> Floats:
+        """A noisy vector, in units of a contribution, in the units and the shape of the answer."""
         return np.asarray(noisy.reshape(self.shape(k)) * self.unit)
 
     def scales(self, sd: float, k: int) -> Floats:
-        return np.asarray(np.full(self.shape(k), sd) * self.unit)
-
-    def check(self, projection: Projection | None) -> None:
-        """Nothing to refuse."""
+        """Standard deviations of the answer, where those of contributions are `sd`."""
+        size = len(self.whole(np.zeros(self.shape(k), dtype=np.int64)))
+        return self.answer(np.full(size, sd), k)
 
 
 @dataclass(frozen=True, eq=False)
-class OneHot(Counted):
+class OneHot(Map):
     """Records by cell. Norm: a record is in one cell at most and adds 1 there."""
 
-    kind: ClassVar[str] = "one_hot"
     cells: Cells
-
-    @property
-    def raw(self) -> bool:
-        return self.cells.raw
-
-    @property
-    def cut_by(self) -> Partition | None:
-        return self.cells.cut_by
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    def check(self, projection: Projection | None) -> None:
-        self.cells.check(projection)
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells,)
@@ -150,63 +91,41 @@ class OneHot(Counted):
 
 
 @dataclass(frozen=True, eq=False)
-class Unit(Counted):
-    """A vector cut to norm 1 at `limit`; the answer is in units of the vector. Norm: `grid.cut`.
+class Cut(Map):
+    """Maps of a vector, which is cut to norm 1 by `grid.cut`.
 
     Attributes
     ----------
     vector : {"w", "wr"}
     limit : float
-        T, which has norm 1.
+        What has norm 1.
+    power : int
+        Answers are in units of ``limit^power``.
     """
 
-    kind: ClassVar[str] = "unit"
+    projected = True
+    bits = LINEAR_BITS
+    power = 0
     vector: str
     limit: float
 
-    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    @property
-    def unit(self) -> float:  # type: ignore[override]
-        return self.limit
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector(self.vector, projection)
+    def __post_init__(self) -> None:
+        if self.vector not in VECTORS:
+            raise ValueError(f"a map needs a vector of {', '.join(VECTORS)}")
         require_limit(self.limit)
+        object.__setattr__(self, "unit", self.limit**self.power)
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (k,)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        sums += row_sums(view.cut(projection, self.vector, self.limit, self.bits))
-
 
 @dataclass(frozen=True, eq=False)
-class UnitInside(Counted):
+class UnitInside(Cut):
     """A vector cut to norm 1 at `limit`, and how far inside it lies: ``1 - min(1, |v|/limit)^2``.
 
     Norm: with d the whole vector and ``t = |d|^2 <= 1``, ``t + (1 - t)^2 <= 1``: the second number
     is free. It follows from d, whose squared length is exact, and is cut toward zero.
     """
-
-    kind: ClassVar[str] = "unit_inside"
-    vector: str
-    limit: float
-
-    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector(self.vector, projection)
-        require_limit(self.limit)
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (k + 1,)
@@ -223,49 +142,38 @@ class UnitInside(Counted):
         """The vector in its units; then the sum of what lies inside."""
         return np.append(noisy[:k] * self.limit, noisy[k])
 
-    def scales(self, sd: float, k: int) -> Floats:
-        return np.append(np.full(k, sd * self.limit), sd)
-
 
 @dataclass(frozen=True, eq=False)
-class Direction(Counted):
+class Direction(Cut):
     """``1{|v| > limit} v/|v|``. Norm: a direction has norm 1; `grid.cut` enforces it."""
-
-    kind: ClassVar[str] = "direction"
-    vector: str
-    limit: float
-
-    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector(self.vector, projection)
-        require_limit(self.limit)
-
-    def shape(self, k: int) -> tuple[int, ...]:
-        return (k,)
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        beyond, norm = far(view, projection, self.vector, self.limit)
-        sums += row_sums(cut(beyond, norm, self.limit, self.bits, beyond))
+        sums += row_sums(view.directions(projection, self.vector, self.limit, self.bits))
 
 
-class Symmetric(OfFactors):
-    """Maps that answer with a symmetric matrix: entries off the diagonal count twice in a norm."""
+@dataclass(frozen=True, eq=False)
+class Outer(Cut):
+    """``v v'`` of a vector cut at `limit`, in units of ``v v'``.
 
-    unit: float = 1.0
+    Norm: with whole factors d, ``sum d_i^4 + 2 sum_{i<j} d_i^2 d_j^2 = |d|^4 <= 1``: entries off
+    the diagonal count twice, and have ``sqrt(2)`` as their weight.
+    """
 
-    def zeros(self, k: int) -> Integers:
-        return np.zeros((k, k), dtype=np.int64)
+    bits = 2 * FACTOR_BITS
+    power = 2
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        return (k, k)
+
+    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
+        assert projection is not None
+        sums += whole_square(view.cut(projection, self.vector, self.limit, FACTOR_BITS))
 
     def whole(self, sums: Sums) -> Sums:
         upper = np.triu_indices(len(sums), 1)
-        diagonal = sums.diagonal() << (UNIT_BITS - 2 * FACTOR_BITS)
-        pairs = sums[upper] * (ROOT_TWO << (UNIT_BITS - 2 * FACTOR_BITS - 20))
+        diagonal = sums.diagonal() << (UNIT_BITS - self.bits)
+        pairs = sums[upper] * (ROOT_TWO << (UNIT_BITS - self.bits - 20))
         return np.concatenate([diagonal, pairs])
 
     def answer(self, noisy: Floats, k: int) -> Floats:
@@ -275,76 +183,16 @@ class Symmetric(OfFactors):
         matrix[np.arange(k), np.arange(k)] = noisy[:k]
         return matrix * self.unit
 
-    def scales(self, sd: float, k: int) -> Floats:
-        matrix = np.full((k, k), sd / (ROOT_TWO * 2.0**-20))
-        np.fill_diagonal(matrix, sd)
-        return matrix * self.unit
-
 
 @dataclass(frozen=True, eq=False)
-class Outer(Symmetric):
-    """``v v'`` of a vector cut at `limit`, in units of ``v v'``.
-
-    Norm: with whole factors d, ``sum d_i^4 + 2 sum_{i<j} d_i^2 d_j^2 = |d|^4 <= 1``.
-    """
-
-    kind: ClassVar[str] = "outer"
-    vector: str
-    limit: float
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    @property
-    def unit(self) -> float:  # type: ignore[override]
-        return self.limit**2
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector(self.vector, projection)
-        require_limit(self.limit)
-
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        sums += whole_square(view.cut(projection, self.vector, self.limit, FACTOR_BITS))
-
-
-@dataclass(frozen=True, eq=False)
-class OuterBeyond(Symmetric):
+class OuterBeyond(Outer):
     """``1{|v| > limit} v v'/|v|^2``. Norm: as `Outer`, of a direction."""
 
-    kind: ClassVar[str] = "outer_beyond"
-    vector: str
-    limit: float
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    def check(self, projection: Projection | None) -> None:
-        require_vector(self.vector, projection)
-        require_limit(self.limit)
+    power = 0
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        beyond, norm = far(view, projection, self.vector, self.limit)
-        sums += whole_square(cut(beyond, norm, self.limit, FACTOR_BITS, beyond))
-
-
-def far(view: View, projection: Projection, vector: str, limit: float) -> tuple[Floats, Floats]:
-    """The vectors longer than `limit`, (k, few), and their lengths."""
-    norm = view.norm(projection, vector)
-    index = np.flatnonzero(norm > limit)
-    beyond: Floats = view.w(projection)[:, index]
-    if vector == "wr":
-        beyond *= view.residual(projection)[index]
-    return beyond, norm[index]
-
-
-def require_vector(vector: str, projection: Projection | None) -> None:
-    """Refuse a vector that is not of the closed set, or lacks its projection."""
-    if vector not in VECTORS or projection is None:
-        raise ValueError(f"a map needs a projection and a vector of {', '.join(VECTORS)}")
+        sums += whole_square(view.directions(projection, self.vector, self.limit, FACTOR_BITS))
 
 
 def require_limit(*limits: float) -> None:
@@ -357,53 +205,7 @@ def require_limit(*limits: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Interval(Counted):
-    """A raw number, moved from [lower, upper] to [0, 1] and cut. Norm: at most 1, not below 0.
-
-    The answer is in units of ``upper - lower``: a sum of ``x - lower``. What is missing adds 0.
-    """
-
-    kind: ClassVar[str] = "interval"
-    name: str
-    lower: float
-    upper: float
-
-    @property
-    def raw(self) -> bool:
-        return True
-
-    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    @property
-    def unit(self) -> float:  # type: ignore[override]
-        return self.upper - self.lower
-
-    def check(self, projection: Projection | None) -> None:
-        require_limit(self.upper - self.lower)
-
-    def shape(self, k: int) -> tuple[int, ...]:
-        return (1,)
-
-    def vectors(self, view: View, projection: Projection | None) -> Floats:
-        """Contributions, (1, n)."""
-        with np.errstate(all="ignore"):
-            value = np.asarray(view.records[self.name], dtype=np.float64) - self.lower
-            value /= self.upper - self.lower
-            np.fmax(np.fmin(value, 1.0, out=value), 0.0, out=value)
-            value[np.isnan(view.records[self.name])] = 0.0
-            value *= 2.0**LINEAR_BITS
-        return np.trunc(value, out=value)[None, :]
-
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        sums += row_sums(self.vectors(view, projection))
-
-
-@dataclass(frozen=True, eq=False)
-class Deviations(Counted):
+class Deviations(Map):
     """Deviations of columns, or of the response, from their bin's centre; cut to norm 1 together.
 
     ``(z_j - centre_kj) / unit_kj`` for the bin k of a record, each cut to [-1, 1], what is not a
@@ -412,7 +214,7 @@ class Deviations(Counted):
 
     Attributes
     ----------
-    partition : Partition
+    partition : Bins
     columns : tuple of int
         Design columns; -1 is the response.
     centre, unit_of : (K, q) arrays
@@ -420,45 +222,29 @@ class Deviations(Counted):
     limit : float
     """
 
-    kind: ClassVar[str] = "deviations"
-    partition: Partition
+    raw = True
+    bits = LINEAR_BITS
+    partition: Bins
     columns: tuple[int, ...]
     centre: Floats
     unit_of: Floats
     limit: float
 
-    @property
-    def raw(self) -> bool:
-        return True
-
-    @property
-    def cut_by(self) -> Partition | None:
-        return self.partition
-
-    bits: ClassVar[int] = LINEAR_BITS  # type: ignore[misc]
-
-    @property
-    def norm2(self) -> Fraction:
-        return Fraction(1)
-
-    @property
-    def unit(self) -> float:  # type: ignore[override]
-        return self.limit
-
-    def check(self, projection: Projection | None) -> None:
+    def __post_init__(self) -> None:
         require_limit(self.limit)
-        shape = (self.partition.n_bins, len(self.columns))
+        shape = (self.partition.locator.n_bins, len(self.columns))
         if self.centre.shape != shape or self.unit_of.shape != shape:
             raise ValueError("deviations need a centre and a unit for every bin and column")
+        object.__setattr__(self, "unit", self.limit)
 
     def shape(self, k: int) -> tuple[int, ...]:
-        return (self.centre.shape[1],)
+        return (len(self.columns),)
 
-    def vectors(self, view: View, projection: Projection | None) -> Floats:
+    def vectors(self, view: View) -> Floats:
         """Contributions, (q, n)."""
         bins = view.bins(self.partition)
-        columns, response = view.columns
-        scaled = view.room(("deviations", self.columns), len(self.columns))
+        columns, response = view.mapped[:2]
+        scaled = view.room(("deviations", self.columns), len(self.columns), view.n)
         for row, j, centre, unit in zip(
             scaled, self.columns, self.centre.T, self.unit_of.T, strict=True
         ):
@@ -470,9 +256,6 @@ class Deviations(Counted):
             np.fmax(np.fmin(row, 1.0, out=row), -1.0, out=row)
         return cut(scaled, norms(scaled), self.limit, LINEAR_BITS, scaled)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        sums += row_sums(self.vectors(view, projection))
-
 
 def per_record(by_bin: Floats, bins: Integers) -> Floats | float:
     """What the bin of every record has, (n,); one number where all bins have the same."""
@@ -481,50 +264,127 @@ def per_record(by_bin: Floats, bins: Integers) -> Floats | float:
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor(Counted):
+class Tensor(Map):
     """Sums by cell of another map's vectors. Norm: that of the vector, in one cell at most."""
 
-    kind: ClassVar[str] = "tensor"
     cells: Cells
-    inner: Unit | Interval | Deviations | OneHot
+    inner: Deviations | OneHot
 
-    @property
-    def raw(self) -> bool:
-        return self.cells.raw or self.inner.raw
-
-    @property
-    def cut_by(self) -> Partition | None:
-        return self.cells.cut_by or self.inner.cut_by
-
-    @property
-    def bits(self) -> int:  # type: ignore[override]
-        return self.inner.bits
-
-    @property
-    def unit(self) -> float | Floats:  # type: ignore[override]
-        return self.inner.unit
-
-    @property
-    def norm2(self) -> Fraction:
-        return self.inner.norm2
-
-    def check(self, projection: Projection | None) -> None:
-        self.cells.check(projection)
-        self.inner.check(projection)
+    def __post_init__(self) -> None:
+        for name in ("norm2", "bits", "unit"):
+            object.__setattr__(self, name, getattr(self.inner, name))
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells, *self.inner.shape(k))
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         index = self.cells.index(view, projection)
-        if isinstance(self.inner, OneHot):
-            other = self.inner.cells.index(view, projection)
-            both = np.where((index < 0) | (other < 0), -1, index * sums.shape[1] + other)
-            sums += np.bincount(both[both >= 0], minlength=sums.size).reshape(sums.shape)
+        if isinstance(self.inner, Deviations):
+            sums += sums_by_cell(self.inner.vectors(view), index, self.cells.n_cells)
             return
-        if isinstance(self.inner, Unit):
-            assert projection is not None
-            vectors = view.cut(projection, self.inner.vector, self.inner.limit, self.bits)
-        else:
-            vectors = self.inner.vectors(view, projection)
-        sums += sums_by_cell(vectors, index, self.cells.n_cells)
+        other = self.inner.cells.index(view, projection)
+        both = np.where((index < 0) | (other < 0), -1, index * sums.shape[1] + other)
+        sums += np.bincount(both[both >= 0], minlength=sums.size).reshape(sums.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Map):
+    """Structured second moments; the answer is the upper triangle of ``sum g g'``, and below it.
+
+    ``g = (1, nu, codes, rho)``: a vector nu cut to norm 1 at a limit; the one-hot codes of ALL
+    levels of factors; and rho, the residual over a reach, cut to [-1, 1]. Released are the count,
+    every block, the products of pairs of blocks, ``nu nu'``, and ``rho^2 - 1``. Products within a
+    code are zero, squares of a code are the code: neither is released.
+
+    Norm: with B blocks, all of norm at most 1, the count has 1, the blocks have B, pairs have
+    ``B (B - 1)/2``. ``|nu nu'| <= 1`` adds 1. With ``t = rho^2``, rho and its centred square have
+    ``t + (t - 1)^2 <= 1`` together: the square is free. Hence ``norm2 = 1 + B (B + 1)/2 + 1``,
+    less 1 without nu. Entries are products of whole factors: exact, nothing is rounded.
+
+    Attributes
+    ----------
+    size : int
+        Length of nu, the rows of the question's W; 0 leaves it out.
+    limit : float
+        What of W f has norm 1.
+    levels : tuple of int
+        Of the factors of the row map.
+    reach : float
+        Residual that has norm 1.
+    """
+
+    projected = True
+    bits = 2 * FACTOR_BITS
+    size: int
+    limit: float
+    levels: tuple[int, ...]
+    reach: float
+
+    def __post_init__(self) -> None:
+        if any(levels < 1 for levels in self.levels):
+            raise ValueError("moments need factors with levels")
+        require_limit(self.limit, self.reach)
+        blocks = (self.size > 0) + len(self.levels) + 1
+        norm2 = Fraction(1 + blocks * (blocks + 1) // 2 + (self.size > 0))
+        object.__setattr__(self, "norm2", norm2)
+
+    def check(self, projection: Projection | None) -> None:
+        if projection is None or self.size not in (0, len(projection.whitening)):
+            raise ValueError("moments need a projection with as many rows as their vector, or none")
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each code begins in g, and where they end: the place of rho."""
+        return tuple(np.cumsum([1 + self.size, *self.levels]).tolist())
+
+    @cached_property
+    def entries(self) -> tuple[Integers, Integers]:
+        """Rows and columns of the entries that are released."""
+        asked = np.triu(np.ones(self.shape(0), dtype=bool))
+        for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True):
+            asked[start:stop, start:stop] = False
+        rows, columns = np.nonzero(asked)
+        return rows, columns
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        return (self.starts[-1] + 1, self.starts[-1] + 1)
+
+    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
+        assert projection is not None
+        # The constant, nu and rho, whole.
+        dense = view.room("dense", self.size + 2, view.n)
+        dense[0] = ONE
+        if self.size:
+            dense[1:-1] = view.cut(projection, "w", self.limit, FACTOR_BITS)
+        rho = view.projected(projection).r * (ONE / self.reach)
+        np.fmax(np.fmin(rho, ONE, out=rho), -ONE, out=rho)
+        np.trunc(rho, out=dense[-1])
+        place = np.array([*range(1 + self.size), self.starts[-1]])
+        sums[np.ix_(place, place)] += whole_square(dense)
+        codes = view.factors[1]
+        ends = list(zip(self.starts[:-1], self.starts[1:], strict=True))
+        for factor, (start, stop) in enumerate(ends):
+            for run in range(0, view.n, LONGEST_RUN):
+                some = slice(run, run + LONGEST_RUN)
+                # Products with the code, which is ONE at its level.
+                with_code = sums_by_cell(dense[:, some] * ONE, codes[factor, some], stop - start)
+                sums[: 1 + self.size, start:stop] += with_code.T[:-1]
+                sums[start:stop, -1] += with_code.T[-1]
+            for other in range(factor + 1, len(ends)):
+                low, high = ends[other]
+                pair = codes[factor] * (high - low) + codes[other]
+                counts = np.bincount(pair, minlength=(stop - start) * (high - low))
+                counts = counts.reshape(stop - start, high - low) * 2 ** (2 * FACTOR_BITS)
+                sums[start:stop, low:high] += counts
+
+    def whole(self, sums: Sums) -> Sums:
+        """Released entries, the square of rho less the count."""
+        matrix = sums.copy()
+        matrix[-1, -1] -= sums[0, 0]
+        return np.asarray(matrix[self.entries] << (UNIT_BITS - self.bits))
+
+    def answer(self, noisy: Floats, k: int) -> Floats:
+        """Released entries in their places above the diagonal; below it the same."""
+        upper = np.zeros(self.shape(k))
+        upper[self.entries] = noisy
+        return np.asarray(upper + np.triu(upper, 1).T)

@@ -1,30 +1,48 @@
-"""The one source of noise.
+"""The one source of noise, and the mechanism that adds it to exact sums.
 
-Noise is drawn as whole numbers, in units of a public grid, and added to exact
-integer sums. Whole numbers have no low bits that could tell the noise from
-the signal. The secure source is OpenDP: exact samplers of the discrete
-Gaussian and discrete Laplace laws on randomness from the operating system.
+Noise is drawn as whole numbers, in units of a public grid, and added to exact integer sums. Whole
+numbers have no low bits that could tell the noise from the signal. The secure source is OpenDP:
+exact samplers of the discrete Gaussian and discrete Laplace laws on randomness from the operating
+system.
+
+Every statistic but the partition is released by the one mechanism here. A record contributes a
+vector of whole numbers, in units of a public grid, whose L2 norm is at most `sensitivity`; the
+sums are exact. All noise is drawn with one standard deviation, 2^`NOISE_BITS`, so that it may be
+drawn before it is known what for. Each of the m sums is multiplied by ``2^NOISE_BITS / sd`` with
+``sd = MARGIN * sensitivity / mu``, cut to a whole number, given its noise, and brought back to
+whole units of its own, which is post-processing.
+
+Neighbours: one record added or removed. Cutting may part the sums of two neighbours by one more
+unit each, so that they differ by at most ``2^NOISE_BITS mu / MARGIN + sqrt(m)``. Privacy: mu-GDP.
+`MARGIN` covers ``sqrt(m)`` (`in_noise_units` checks it), the rounding of the scales, and the factor
+of about ``1 + 2^-2 NOISE_BITS / 24`` by which the discrete law exceeds mu.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
-from functools import cache, lru_cache
+from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.errors import PublicRefusalError
-from dpbinagg.kernel.errands import Errand, begin
+from dpbinagg.errors import BudgetError, PublicRefusalError
+from dpbinagg.public.threads import alone, n_workers, pool
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
 Kind = tuple[Law, float]
-MAX_SCALE = 2.0**58
-"""All Gaussian noise of a release has this standard deviation; see `privatise`."""
+
+NOISE_BITS = 58
+"""All Gaussian noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of
+them."""
+MAX_SCALE = 2.0**NOISE_BITS
+MARGIN = 1.0 + 2.0**-30
 DRAWS, FEW = 512, 128
 """Values of one call, at most, and values that are worth a call ahead of time.
 
@@ -34,6 +52,53 @@ holds Python's lock: the fewer calls, the better.
 MOST = 2**13
 """The stock is what was asked for at once so far, and no more than so much: what is left when a
 release ends was drawn for nothing."""
+
+
+def gaussian_mechanism(
+    sums: NDArray[np.generic], sensitivity: float, mu: float, noise: Noise
+) -> NDArray[np.float64]:
+    """Add noise of standard deviation ``sensitivity / mu`` to exact integer sums.
+
+    Parameters
+    ----------
+    sums : array of whole numbers (int64 or Python integers)
+    sensitivity : float
+        Bound on the L2 norm of one record's contribution, in the same units.
+    mu : float
+        Privacy of the release of all sums together.
+
+    Returns
+    -------
+    array of float64, same shape
+        Noisy sums, whole in the same units, rounded to double precision.
+    """
+    bits, under = _noise_units(sensitivity, mu)
+    noisy = in_noise_units(sums, sensitivity, mu)
+    noisy += noise.gaussian(sums.size, 2.0**NOISE_BITS).reshape(sums.shape)
+    return np.asarray((noisy * under) >> bits, dtype=np.float64)
+
+
+def in_noise_units(sums: NDArray[np.generic], sensitivity: float, mu: float) -> NDArray[np.object_]:
+    """Sums in whole units of noise of standard deviation 2^NOISE_BITS.
+
+    Those of neighbours differ by at most ``2^NOISE_BITS mu``, in the L2 norm.
+    """
+    # sqrt(m) <= 2^NOISE_BITS mu (1 - 1/MARGIN), with as much again for rounding.
+    if math.sqrt(sums.size) > 2.0 ** (NOISE_BITS - 31) * mu:
+        raise BudgetError(
+            "mu is too small for so many sums; give the component a larger share, or use a larger "
+            "mu, fewer bins or fewer columns"
+        )
+    bits, under = _noise_units(sensitivity, mu)
+    cut: NDArray[np.object_] = (sums.astype(object) * 2**bits) // under
+    return cut
+
+
+def _noise_units(sensitivity: float, mu: float) -> tuple[int, int]:
+    """Units of the noise in one unit of the sums, ``2^bits / under``, as whole (bits, under)."""
+    # The denominator of a double is a power of two.
+    under, denominator = (MARGIN * sensitivity / mu).as_integer_ratio()
+    return NOISE_BITS + denominator.bit_length() - 1, under
 
 
 class Noise(Protocol):
@@ -51,13 +116,13 @@ class Noise(Protocol):
 
 
 class _Stock:
-    """Values of one kind that are drawn ahead, each handed out once."""
+    """Values of one kind that are drawn ahead on other threads, each handed out once."""
 
     def __init__(self, kind: Kind) -> None:
         _check_scale(kind[1])
         self._kind = kind
         self._drawn = np.empty(0, dtype=np.int64)
-        self._begun: deque[tuple[int, Errand[Integers]]] = deque()
+        self._begun: deque[tuple[int, Future[Integers]]] = deque()
         # Every release asks for a few hundred Gaussian values, and for few others at a time.
         self._level = DRAWS if kind == _GAUSSIAN else 0
         self._fill(self._level)
@@ -65,26 +130,28 @@ class _Stock:
     def _fill(self, level: int) -> None:
         """Begin to draw what is missing to `level` values; a few are not worth a call."""
         missing = level - len(self._drawn) - sum(n for n, _ in self._begun)
-        while missing > FEW:
+        while missing > FEW and not alone():
             n = min(missing, DRAWS)
-            self._begun.append((n, begin(_draw_ahead, ref(self), self._kind, n)))
+            threads = pool("noise", max(n_workers() - 1, 1))
+            self._begun.append((n, threads.submit(_draw_ahead, ref(self), self._kind, n)))
             missing -= n
 
     def take(self, size: int) -> Integers:
+        """`size` values that nobody else gets."""
         self._fill(size)
         parts, missing = [self._drawn], size - len(self._drawn)
-        asked: list[Errand[Integers]] = []
+        asked: list[tuple[int, Future[Integers]]] = []
         while missing > 0 and self._begun and (missing > FEW or self._begun[0][1].done()):
-            n, errand = self._begun.popleft()
-            asked.append(errand)
-            missing -= n
-        # Others begin with the first one.
-        for errand in reversed(asked):
-            errand.run()
-        parts += [errand.result() for errand in asked]
+            asked.append(self._begun.popleft())
+            missing -= asked[-1][0]
+        # Others begin with the first ones; what nobody has begun is drawn here and now.
+        for n, future in reversed(asked):
+            if future.cancel():
+                parts.append(_sample(self._kind, n))
         if missing > 0:
             # Nobody waits for many values in order to have a few.
             parts.append(_sample(self._kind, missing))
+        parts += [future.result() for _, future in asked if not future.cancelled()]
         values = np.concatenate(parts)
         self._drawn = values[size:]
         self._level = min(max(self._level, size), MOST)
@@ -178,22 +245,12 @@ def _sample(kind: Kind, size: int) -> Integers:
     return np.array(drawn, dtype=np.int64)
 
 
-@cache
-def _opendp() -> Any:
+@lru_cache(maxsize=64)
+def _measurement(law: Law, scale: float) -> Any:
+    """OpenDP's sampler, on vectors of 64-bit integers."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    return dp
-
-
-@cache
-def _space(law: Law) -> tuple[Any, Any]:
-    """OpenDP's domain and metric: vectors of 64-bit integers."""
-    dp = _opendp()
     metric = dp.l2_distance(T="f64") if law == "gaussian" else dp.l1_distance(T="i64")
-    return dp.vector_domain(dp.atom_domain(T="i64")), metric
-
-
-@lru_cache(maxsize=64)
-def _measurement(law: Law, scale: float) -> Any:
-    return getattr(_opendp().m, f"make_{law}")(*_space(law), scale=scale)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), metric
+    return (dp.m.make_gaussian if law == "gaussian" else dp.m.make_laplace)(*space, scale=scale)

@@ -1,4 +1,4 @@
-"""Questions: public data that say how a record becomes a vector of norm at most 1.
+"""Questions: public data that say how a record becomes a vector of norm at most 1; and their sums.
 
 A question is a list of groups ``(weight, map)`` over one public projection, with
 ``sum weight^2 norm2 <= 1``, checked in exact arithmetic: that is the whole proof that one record
@@ -8,16 +8,20 @@ moves the sums of a question by at most 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
-from dpbinagg.kernel import cells, maps, moments
-from dpbinagg.kernel.grid import Floats
+import numpy as np
+
+from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel.cells import Piece
+from dpbinagg.kernel.grid import Floats, Integers, Sums
 from dpbinagg.kernel.maps import Map
-from dpbinagg.kernel.view import Projection
-from dpbinagg.public.partition import Partition
+from dpbinagg.kernel.view import Part, Projection, Rows, View
+from dpbinagg.public.bins import Bins, TreeLocator
+from dpbinagg.public.paths import Paths
 
 WEIGHT_BITS = 30
 """Weights are whole multiples of ``2^-WEIGHT_BITS``: fine against any noise."""
@@ -41,19 +45,33 @@ class Question:
     records : {"mapped", "complete", "all"}
         Those for which the row map is defined; those that are complete in all variables that were
         read, whatever the row map says; or all.
+    k : int
+        Number of rows of W.
+    raw : bool
+        Whether it looks at more of a record than f.
+    partition : Bins or None
+        Whose bins it needs.
+    paths : Paths or None
+        Whose path codes it needs.
     """
 
     name: str
     groups: tuple[Group, ...]
     projection: Projection | None = None
     records: str = "mapped"
+    k: int = field(init=False)
+    raw: bool = field(init=False)
+    partition: Bins | None = field(init=False)
+    paths: Paths | None = field(init=False)
 
     def __post_init__(self) -> None:
         if self.records not in RECORDS or not self.groups:
             raise ValueError(f"a question needs groups, and records of {', '.join(RECORDS)}")
+        pieces = [piece for _, map_ in self.groups for piece in pieces_of(map_)]
+        for piece in pieces:
+            piece.check(self.projection)
         total = Fraction(0)
         for weight, map_ in self.groups:
-            map_.check(self.projection)
             if not isinstance(weight, Fraction) or (weight * 2**WEIGHT_BITS).denominator != 1:
                 raise ValueError("a weight must be a Fraction on its grid; use weigh()")
             if not weight > 0:
@@ -61,11 +79,24 @@ class Question:
             total += weight**2 * map_.norm2
         if not total <= 1:
             raise ValueError("the weights of a question's groups have a norm above 1")
+        held = (p.partition for p in pieces if isinstance(p, cells.BinCells | maps.Deviations))
+        partition = next(held, None)
+        found = [p.paths for p in pieces if isinstance(p, cells.PrefixCells)]
+        if partition is not None and isinstance(partition.locator, TreeLocator):
+            found.append(partition.locator.paths)
+        object.__setattr__(self, "k", 0 if not self.projection else len(self.projection.whitening))
+        object.__setattr__(self, "raw", any(piece.raw for piece in pieces))
+        object.__setattr__(self, "partition", partition)
+        object.__setattr__(self, "paths", found[0] if found else None)
 
-    @property
-    def k(self) -> int:
-        """Number of rows of W."""
-        return 0 if self.projection is None else len(self.projection)
+
+def pieces_of(map_: Map) -> Iterator[Piece]:
+    """A map and the cells and the map in it."""
+    yield map_
+    if isinstance(map_, maps.OneHot | maps.Tensor):
+        yield map_.cells
+    if isinstance(map_, maps.Tensor):
+        yield from pieces_of(map_.inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +127,77 @@ def scales_of(question: Question, mu: float) -> tuple[Floats, ...]:
     return tuple(map_.scales(1.0 / (mu * float(w)), question.k) for w, map_ in question.groups)
 
 
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """The sums that several questions ask for, in one pass: what an engine applies to records.
+
+    A pure function of clean records, with whole sums as its value. Pickled to other machines.
+    Engines leave incomplete records out unless they are wanted, by all questions or by none.
+
+    Attributes
+    ----------
+    questions : tuple of Question
+    rows : Rows or None
+    keys : tuple
+        Of what may be kept of a pass and handed in again as `Part.known`.
+    needs_records : bool
+        Whether `Part.records` are needed even where everything of `keys` is known.
+    all_records : bool
+        Whether incomplete records are wanted too.
+    """
+
+    questions: tuple[Question, ...]
+    rows: Rows | None = None
+    keys: tuple[object, ...] = field(init=False)
+    needs_records: bool = field(init=False)
+    all_records: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = dict.fromkeys((self.rows, *(question.paths for question in self.questions)))
+        raw = any(question.raw or question.records != "mapped" for question in self.questions)
+        every = {question.records == "all" for question in self.questions}
+        if len(every) > 1:
+            raise ValueError("questions about all records are asked by themselves")
+        object.__setattr__(self, "keys", tuple(key for key in keys if key is not None))
+        object.__setattr__(self, "needs_records", raw)
+        object.__setattr__(self, "all_records", True in every)
+
+    def zeros(self) -> list[Integers]:
+        """Sums over no record: for each group of each question."""
+        return [
+            np.zeros(map_.shape(question.k), dtype=np.int64)
+            for question in self.questions
+            for _, map_ in question.groups
+        ]
+
+    def run(self, parts: Iterable[Part]) -> list[Integers]:
+        """Sums over some chunks, of at most `grid.MOST_RECORDS` records together."""
+        sums, rooms = self.zeros(), dict[object, Floats]()
+        for part in parts:
+            mapped, plain = View(part, self.rows, rooms), View(part, None, rooms)
+            place = iter(sums)
+            for question in self.questions:
+                view = mapped if question.records == "mapped" else plain
+                for _, map_ in question.groups:
+                    map_.add(view, question.projection, next(place))
+        return sums
+
+
+class Engine(Protocol):
+    """Holds a private table. What it returns must not leave the curator without noise."""
+
+    def map_reduce(self, task: Sum) -> list[Sums]:
+        """Apply `task` to all clean records and add up its sums exactly."""
+        ...
+
+
 _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(maps.OneHot, maps.Unit, maps.Direction, maps.Outer, maps.OuterBeyond, maps.Interval),
-        *(maps.Deviations, maps.Tensor, maps.UnitInside, moments.Moments),
+        *(maps.OneHot, maps.UnitInside, maps.Direction, maps.Outer, maps.OuterBeyond),
+        *(maps.Deviations, maps.Tensor, maps.Moments),
         *(cells.Everyone, cells.Completeness, cells.NumberCells, cells.LevelCells),
-        *(cells.FactorCells, cells.NormCells, cells.BinCells, Projection, Question),
+        *(cells.NormCells, cells.BinCells, Projection, Question),
     )
 }
 """The closed set of what a question may hold."""
@@ -111,9 +206,9 @@ _KINDS: dict[str, Any] = {
 def to_plain(value: Any) -> Any:
     """A question, or what it holds, as plain values, lists and arrays."""
     if type(value).__name__ in _KINDS:
-        held = {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        held = {one.name: to_plain(getattr(value, one.name)) for one in fields(value) if one.init}
         return {"kind": type(value).__name__, **held}
-    if isinstance(value, Partition):
+    if isinstance(value, Bins):
         return {"kind": "Partition"}
     if isinstance(value, Fraction):
         return {"kind": "Fraction", "value": [value.numerator, value.denominator]}
@@ -122,7 +217,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain(plain: Any, partition: Partition | None = None) -> Any:
+def from_plain(plain: Any, partition: Bins | None = None) -> Any:
     """The question that `to_plain` described; its partition, public too, is handed in."""
     if isinstance(plain, list):
         return tuple(from_plain(item, partition) for item in plain)

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.kernel.grid import Floats, Integers, cut, norms, put_combinations
-from dpbinagg.public.boxes import Records
+from dpbinagg.public.bins import Bins, TreeLocator
 from dpbinagg.public.grid import FACTOR_BITS, on_grid
-from dpbinagg.public.partition import Partition, TreeLocator
 from dpbinagg.public.paths import Paths
+from dpbinagg.public.variables import Records
 
 ONE = 2.0**FACTOR_BITS
-MISSING = -(2**31)
-"""In place of a factor: the record is missing for the rows."""
 
 RowMap = Callable[[Records], tuple[Floats, Floats, Integers]]
 """Columns (n, p), response (n,) and level codes (F, n) of clean records. One that is missing has
@@ -69,6 +67,12 @@ class Rows:
     centre_y, scale_y : float
     levels : tuple of int
         Number of levels of every factor.
+    varying : array of int
+        Columns that are not constant.
+    n_numbers : int
+        Number of rows of the dense part (1, z*, y*).
+    size : int
+        Length of f.
     """
 
     row_map: RowMap
@@ -77,21 +81,14 @@ class Rows:
     centre_y: float
     scale_y: float
     levels: tuple[int, ...] = ()
+    varying: NDArray[np.intp] = field(init=False)
+    n_numbers: int = field(init=False)
+    size: int = field(init=False)
 
-    @cached_property
-    def varying(self) -> NDArray[np.intp]:
-        """Columns that are not constant."""
-        return np.flatnonzero(self.scale)
-
-    @property
-    def n_numbers(self) -> int:
-        """Number of rows of the dense part (1, z*, y*)."""
-        return len(self.varying) + 2
-
-    @property
-    def size(self) -> int:
-        """Length of f."""
-        return self.n_numbers + sum(self.levels)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "varying", np.flatnonzero(self.scale))
+        object.__setattr__(self, "n_numbers", len(self.varying) + 2)
+        object.__setattr__(self, "size", self.n_numbers + sum(self.levels))
 
     def put_factors(self, columns: Floats, response: Floats, out: Floats) -> None:
         """Write (z*, y*) in whole multiples of ``1/ONE``, rounded, none larger than 1."""
@@ -139,28 +136,6 @@ class Projection:
         if self.whitening.shape[1:] != self.coefficients.shape:
             raise ValueError("a projection needs as many coefficients as columns of its whitening")
 
-    @cached_property
-    def matrix(self) -> Floats:
-        """W and b, one below the other, in units of a factor."""
-        return np.vstack([self.whitening, self.coefficients]) * (1.0 / ONE)
-
-    def __len__(self) -> int:
-        return len(self.whitening)
-
-
-class Workspace:
-    """Room for the numbers of one chunk of records after another."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[object, Floats] = {}
-
-    def take(self, key: object, rows: int, n: int) -> Floats:
-        """An array of shape (rows, n) whose content is not defined."""
-        held = self._buffers.get(key)
-        if held is None or held.shape[0] != rows or held.shape[1] < n:
-            held = self._buffers[key] = np.empty((rows, n))
-        return held[:, :n]
-
 
 @dataclass
 class Part:
@@ -181,171 +156,162 @@ class Part:
     found: dict[object, NDArray[Any]] = field(default_factory=dict)
 
 
+class Mapped(NamedTuple):
+    """What the row map gave for the records that it is defined for, and which these are."""
+
+    columns: Floats
+    response: Floats
+    codes: Integers
+    kept: NDArray[np.bool_] | None
+
+
+class Projected(NamedTuple):
+    """w, (k, n); r, (n,); and the lengths of "w", "r" and "wr", (n,)."""
+
+    w: Floats
+    r: Floats
+    lengths: Mapping[str, Floats]
+
+
 class View:
-    """What maps may look at, for some records.
+    """What maps may look at, for some records; each is computed once.
 
     Parameters
     ----------
     part : Part
     rows : Rows, optional
-    room : Workspace
+    rooms : dict
+        Room for the numbers of one chunk of records after another.
     """
 
-    def __init__(self, part: Part, rows: Rows | None, room: Workspace) -> None:
-        self._part, self._rows, self._room = part, rows, room
+    def __init__(self, part: Part, rows: Rows | None, rooms: dict[object, Floats]) -> None:
+        self._part, self._rows, self._rooms = part, rows, rooms
         self._held: dict[object, Any] = {}
 
-    def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """What `make` gave for this key before, or gives now."""
-        if key not in self._held:
-            self._held[key] = make()
-        return self._held[key]
-
-    @property
-    def rows(self) -> Rows:
-        """The row map."""
-        assert self._rows is not None
-        return self._rows
+    def room(self, key: object, rows: int, n: int) -> Floats:
+        """An array of shape (rows, n) whose content is not defined."""
+        held = self._rooms.get(key)
+        if held is None or held.shape[0] != rows or held.shape[1] < n:
+            held = self._rooms[key] = np.empty((rows, n))
+        return held[:, :n]
 
     @cached_property
-    def _mapped(self) -> tuple[Floats, Floats, Integers, NDArray[np.bool_] | None]:
-        """Columns, response and codes of the records that are complete, and which these are."""
+    def mapped(self) -> Mapped:
+        """Columns, response and codes, without the records that are missing."""
         assert self._part.records is not None
-        columns, response, codes = self.rows.row_map(self._part.records)
+        assert self._rows is not None
+        columns, response, codes = self._rows.row_map(self._part.records)
         missing = np.isnan(columns[:, 0]) | np.isnan(response)
-        for code, levels in zip(codes, self.rows.levels, strict=True):
+        for code, levels in zip(codes, self._rows.levels, strict=True):
             missing |= (code < 0) | (code >= levels)
         if not missing.any():
-            return columns, response, codes, None
+            return Mapped(columns, response, codes, None)
         kept = ~missing
-        return columns[kept], response[kept], codes[:, kept], kept
+        return Mapped(columns[kept], response[kept], codes[:, kept], kept)
 
     @cached_property
     def records(self) -> Records:
         """Raw variables: of the records for which the row map is defined, where there is one."""
         assert self._part.records is not None
-        kept = None if self._rows is None else self._mapped[3]
+        kept = None if self._rows is None else self.mapped.kept
         if kept is None:
             return self._part.records
         return {name: column[kept] for name, column in self._part.records.items()}
 
-    @property
-    def columns(self) -> tuple[Floats, Floats]:
-        """Design columns, (n, p), and response, (n,)."""
-        return self._mapped[0], self._mapped[1]
-
     @cached_property
     def n(self) -> int:
         """Number of records."""
+        if self._rows in self._part.known:
+            return int(self._part.known[self._rows].shape[1])
         if self._rows is not None:
-            return int(self.f.shape[1])
+            return len(self.mapped.response)
         return len(next(iter(self.records.values())))
 
     @cached_property
-    def _factors(self) -> tuple[Floats, Integers]:
-        """Dense part of f in units of ``1/ONE``, and codes."""
-        known, dense = self._part.known.get(self._rows), self.rows.n_numbers
-        if known is None:
-            columns, response, codes, _ = self._mapped
-            f = self._room.take("f", dense, len(response))
-            self.rows.put_factors(columns, response, f[1:])
-            self._part.found[self._rows] = f[1:] if not len(codes) else np.vstack([f[1:], codes])
-        else:
-            f = self._room.take("f", dense, known.shape[1])
-            f[1:] = known[: dense - 1]
-            codes = np.asarray(known[dense - 1 :], dtype=np.int64)
+    def factors(self) -> tuple[Floats, Integers]:
+        """Dense part (1, z*, y*) of f, whole in units of ``1/ONE``, and codes of factors."""
+        assert self._rows is not None
+        dense = self._rows.n_numbers
+        f, known = self.room("f", dense, self.n), self._part.known.get(self._rows)
         f[0] = ONE
+        if known is not None:
+            f[1:] = known[: dense - 1]
+            return f, np.asarray(known[dense - 1 :], dtype=np.int64)
+        columns, response, codes, _ = self.mapped
+        self._rows.put_factors(columns, response, f[1:])
+        self._part.found[self._rows] = f[1:] if not len(codes) else np.vstack([f[1:], codes])
         return f, codes
 
-    @property
-    def f(self) -> Floats:
-        """Dense part (1, z*, y*) of f, whole numbers in units of ``1/ONE``, (q + 2, n)."""
-        return self._factors[0]
-
-    def codes(self, factor: int) -> Integers:
-        """Levels of a factor of the row map, (n,)."""
-        codes: Integers = self._factors[1][factor]
-        return codes
-
-    def _projected(self, projection: Projection) -> tuple[Floats, Floats]:
-        """w and r of every record."""
-        k, rows = len(projection), self.rows
-        if projection.whitening.shape[1] != rows.size:
+    def projected(self, projection: Projection) -> Projected:
+        """w and r of every record, and their lengths."""
+        found: Projected | None = self._held.get(projection)
+        if found is not None:
+            return found
+        assert self._rows is not None
+        k, levels = len(projection.whitening), self._rows.levels
+        if projection.whitening.shape[1] != self._rows.size:
             raise ValueError("a projection must have a column for every entry of f")
-        both = self._room.take(("projected", id(projection)), k + 1, self.n)
-        place = rows.n_numbers - 1
-        matrix = projection.matrix
+        f, codes = self.factors
+        both = self.room(("projected", id(projection)), k + 1, self.n)
+        # W and b, one below the other, in units of a factor.
+        matrix = np.vstack([projection.whitening, projection.coefficients]) * (1.0 / ONE)
+        place = self._rows.n_numbers - 1
         dense = matrix
-        if rows.levels:
+        if levels:
             dense = np.ascontiguousarray(np.c_[matrix[:, :place], matrix[:, -1]])
-        put_combinations(dense, self.f, both)
-        for factor, levels in enumerate(rows.levels):
+        put_combinations(dense, f, both)
+        for code, size in zip(codes, levels, strict=True):
             # Sums of exact numbers of one grid are exact.
-            both += (matrix[:, place : place + levels] * ONE)[:, self.codes(factor)]
-            place += levels
-        residual = self.f[-1] * (projection.scale_y / ONE) + projection.centre_y
+            both += (matrix[:, place : place + size] * ONE)[:, code]
+            place += size
+        residual = f[-1] * (projection.scale_y / ONE) + projection.centre_y
         residual -= both[-1]
-        return both[:-1], residual
-
-    def w(self, projection: Projection) -> Floats:
-        """``W f``, (k, n)."""
-        return np.asarray(self.once(projection, lambda: self._projected(projection))[0])
-
-    def residual(self, projection: Projection) -> Floats:
-        """r, (n,)."""
-        return np.asarray(self.once(projection, lambda: self._projected(projection))[1])
-
-    def norm(self, projection: Projection, vector: str) -> Floats:
-        """Lengths of "w", "r" or "wr", (n,)."""
-
-        def make() -> Floats:
-            if vector == "r":
-                return np.abs(self.residual(projection))
-            if vector == "w":
-                return norms(self.w(projection))
-            return self.norm(projection, "w") * self.norm(projection, "r")
-
-        return np.asarray(self.once((projection, vector), make))
+        lengths = {"w": norms(both[:-1]), "r": np.abs(residual)}
+        lengths["wr"] = lengths["w"] * lengths["r"]
+        found = self._held[projection] = Projected(both[:-1], residual, lengths)
+        return found
 
     def cut(self, projection: Projection, vector: str, limit: float, bits: int) -> Floats:
         """w or w r, cut to norm 1 at `limit`, in whole multiples of ``2^-bits``, (k, n)."""
+        key = (projection, vector, limit, bits)
+        if key not in self._held:
+            w, r, lengths = self.projected(projection)
+            out = self.room((id(projection), vector, limit, bits), *w.shape)
+            vectors = w if vector == "w" else np.multiply(w, r, out=out)
+            self._held[key] = cut(vectors, lengths[vector], limit, bits, out)
+        held: Floats = self._held[key]
+        return held
 
-        def make() -> Floats:
-            w, norm = self.w(projection), self.norm(projection, "w")
-            out = self._room.take((id(projection), vector, limit, bits), *w.shape)
-            if vector == "w":
-                return cut(w, norm, limit, bits, out)
-            np.multiply(w, self.residual(projection), out=out)
-            return cut(out, self.norm(projection, "wr"), limit, bits, out)
-
-        return np.asarray(self.once((projection, vector, limit, bits), make))
-
-    def room(self, key: object, rows: int) -> Floats:
-        """Room for some numbers of every record, (rows, n)."""
-        return self._room.take(key, rows, self.n)
+    def directions(self, projection: Projection, vector: str, limit: float, bits: int) -> Floats:
+        """w or w r of those that are longer than `limit`, cut to norm 1, (k, few)."""
+        w, r, lengths = self.projected(projection)
+        index = np.flatnonzero(lengths[vector] > limit)
+        far: Floats = w[:, index]
+        if vector == "wr":
+            far *= r[index]
+        return cut(far, lengths[vector][index], limit, bits, far)
 
     def path_codes(self, paths: Paths) -> Integers:
         """Path codes of the records."""
-
-        def make() -> Integers:
+        if paths not in self._held:
             known: Integers | None = self._part.known.get(paths)
             if known is None:
                 assert self._part.records is not None
-                known = paths.codes(self._part.records)
-                self._part.found[paths] = known
-            kept = None if self._rows is None else self._mapped[3]
-            return known if kept is None else np.compress(kept, known)
+                known = self._part.found[paths] = paths.codes(self._part.records)
+            kept = None if self._rows is None else self.mapped.kept
+            self._held[paths] = known if kept is None else np.compress(kept, known)
+        held: Integers = self._held[paths]
+        return held.astype(np.int64, copy=False)
 
-        return np.asarray(self.once(paths, make))
-
-    def bins(self, partition: Partition) -> Integers:
+    def bins(self, partition: Bins) -> Integers:
         """Bin of every record."""
-
-        def make() -> Integers:
+        key = ("bins", id(partition))
+        if key not in self._held:
             locator = partition.locator
-            if isinstance(locator, TreeLocator):
-                codes = self.path_codes(locator.paths)
-                return locator.locate_codes(codes.astype(np.int64, copy=False))
-            return partition.locate(self.records)
-
-        return np.asarray(self.once(("bins", id(partition)), make))
+            self._held[key] = (
+                locator.locate_codes(self.path_codes(locator.paths))
+                if isinstance(locator, TreeLocator)
+                else locator.locate(self.records)
+            )
+        held: Integers = self._held[key]
+        return held

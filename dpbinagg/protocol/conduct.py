@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.accounting.privacy import Mechanism, Privacy
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
-from dpbinagg.analyst.ols.steps import Steps, begin
+from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator
@@ -30,6 +30,7 @@ from dpbinagg.release.questions import (
     moment_question,
     round_answer,
     round_question,
+    scores_of,
 )
 from dpbinagg.release.transcript import Entry, Transcript, counted
 from dpbinagg.report.left_out import require_some
@@ -79,9 +80,24 @@ def open_table(data: Any, design: Design, missing: str) -> Engine:
 
 
 def conduct(
-    curator: Curator, design: Design, allocation: Allocation, settings: Settings
+    curator: Curator,
+    design: Design,
+    allocation: Allocation,
+    settings: Settings,
+    models: Mapping[str, Design] | None = None,
 ) -> Release:
-    """Ask the curator for each component in turn and put the release together."""
+    """Ask the curator for each component in turn and put the release together.
+
+    Parameters
+    ----------
+    curator : Curator
+    design : Design
+        All columns that second moments and bins are of.
+    allocation : Allocation
+    settings : Settings
+    models : mapping of Design, optional
+        The models of a study, of columns of `design`; `design` itself is the only one by default.
+    """
     declared, dialogue = design.domain, Dialogue(curator)
     mus = round_mus(allocation.scores) if allocation.scores else ()
     steps = 2 + bool(allocation.moments) + len(mus) + bool(allocation.count)
@@ -96,10 +112,10 @@ def conduct(
     check_scale(outer)
     progress.step("partition")
     partition = make_partition(dialogue, design, allocation, settings, counts.count)
-    led = None
+    led: dict[str | None, Steps] = {}
     if allocation.moments:
         progress.step("second moments")
-        led = estimate(dialogue, outer, design.domain, counts, allocation)
+        led |= estimate(dialogue, outer, design.domain, counts, allocation, models)
     if allocation.count:
         progress.step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
@@ -112,28 +128,45 @@ def conduct(
         settings.calibration,
         privacy_of(curator, settings),
         Transcript(dialogue.entries),
-        led=led,
+        models={} if models is None else {name: model.formula for name, model in models.items()},
+        led=led.get(None),
     )
 
 
 def estimate(
-    dialogue: Dialogue, outer: Design, working: Domain, counts: OneWay, allocation: Allocation
-) -> Steps:
+    dialogue: Dialogue,
+    outer: Design,
+    working: Domain,
+    counts: OneWay,
+    allocation: Allocation,
+    models: Mapping[str, Design] | None,
+) -> dict[str | None, Steps]:
     """Second moments and rounds of scores: the analyst asks, the curator answers.
 
-    Requests are functions of what was released before, hence public.
+    Requests are functions of what was released before, hence public. The models of a study share
+    the moments; each round asks for the scores of all of them in one pass, each with
+    ``mu/sqrt(m)``.
     """
     rows = coded_rows(outer)
-    plan = begin(outer, working, counts.margins)
-    question = moment_question(plan.moments.request, rows)
+    whole = begin(outer, working, counts.margins)
+    question = moment_question(whole.moments.request, rows)
     (answer,) = dialogue.ask([question], [allocation.moments], rows)
-    steps = Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
+    plans: dict[str | None, Plan] = {None: whole}
+    if models is not None:
+        plans = {name: plan_of(whole, outer, model) for name, model in models.items()}
+    found = {
+        name: Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
+        for name, plan in plans.items()
+    }
     for mu in round_mus(allocation.scores) if allocation.scores else ():
         progress.step("residual scores")
-        state, request = plan_round(steps.state, mu)
-        (answer,) = dialogue.ask([round_question(request, rows)], [mu], rows)
-        steps = steps.taken(state, request, *round_answer(request, answer))
-    return steps
+        each = mu if len(found) == 1 else mu / math.sqrt(len(found)) * (1.0 - 2.0**-50)
+        planned = {name: plan_round(steps.state, each) for name, steps in found.items()}
+        asked = [round_question(one, rows, scores_of(name)) for name, (_, one) in planned.items()]
+        answers = dialogue.ask(asked, [each] * len(asked), rows)
+        for (name, (state, request)), answer in zip(planned.items(), answers, strict=True):
+            found[name] = found[name].taken(state, request, *round_answer(request, answer))
+    return found
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:
@@ -158,14 +191,15 @@ def make_partition(
         return Partition.grid(design.domain.subset(design.variables), GRID_BINS)
     paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
-        return dialogue.curator.partition(paths, allocation.partition, 0.0)
+        return Partition.of_tree(dialogue.curator.partition(paths, allocation.partition, 0.0))
     mu_tree, total = allocation.partition, count[0]
     if math.isinf(count[1]):
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
         (answer,) = dialogue.ask([count_question()], [share])
         total = float(answer.values[0][0])
-    return dialogue.curator.partition(paths, mu_tree, split_threshold(total, allocation))
+    theta = split_threshold(total, allocation)
+    return Partition.of_tree(dialogue.curator.partition(paths, mu_tree, theta))
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -22,10 +22,11 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import Sums
-from dpbinagg.kernel.sums import Engine, Task
+from dpbinagg.kernel.questions import Engine, Sum
 from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import Settings, allocate, total_mu
+from dpbinagg.public.arguments import refuse_unknown
 from dpbinagg.release.questions import MARGINS
 from dpbinagg.report import tables
 from dpbinagg.report.verbs import Release
@@ -179,6 +180,7 @@ def plan(
         raise DataError(f"n must be a whole number of at least 2, got {n!r}")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise DataError(f"replicates must be a whole number of at least 1, got {replicates!r}")
+    refuse_unknown("plan", options, ["formula", *USUAL])
     settings = Settings.from_arguments(
         mu=total, epsilon=None, delta=None, bounds=bounds, **{**USUAL, **options}
     )
@@ -223,7 +225,7 @@ class Repeated:
     engine: Engine
     times: int
 
-    def map_reduce(self, task: Task) -> list[Sums]:
+    def map_reduce(self, task: Sum) -> list[Sums]:
         """Exact sums, so many times."""
         return [sums.astype(object) * self.times for sums in self.engine.map_reduce(task)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -65,6 +65,30 @@ def _meant(value: object, allowed: tuple[str, ...]) -> str:
         return f"; {value!r} is called {SYNONYMS[word]!r} here"
     near = get_close_matches(word, allowed, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def named_formulas(formulas: object) -> dict[str, str]:
+    """The models of a study by name."""
+    if isinstance(formulas, str):
+        formulas = [formulas]
+    if isinstance(formulas, Mapping):
+        named = dict(formulas)
+    elif isinstance(formulas, Sequence):
+        named = {f"({k})": formula for k, formula in enumerate(formulas, start=1)}
+    else:
+        named = {}
+    if not named:
+        raise FormulaError(
+            'formulas must be models by name, {"wage": "wage ~ educ"}, or a list of them, got '
+            f"{type(formulas).__name__ if not formulas else 'none'}"
+        )
+    for name, formula in named.items():
+        if not isinstance(name, str) or not name.strip() or not isinstance(formula, str):
+            raise FormulaError(
+                f"formulas must have texts as names and models, got {type(name).__name__} and "
+                f"{type(formula).__name__}"
+            )
+    return named
 
 
 def total_mu(mu: object, epsilon: object, delta: object) -> float:

@@ -34,15 +34,21 @@ _MISSING = "records with missing values are dropped; missing='raise' refuses the
 _LEVEL = "the level belongs to what is shown: res.conf_int(alpha), res.summary(alpha=0.1)"
 _UNIT = "one record is one person, which is what privacy protects; keep one row for each person"
 _NAMES = "names that the formula may use are passed as constants={'k': 40}; columns are not"
+_SPLIT = "groups are terms: write C(group) * x, and smaller models of one release cost nothing"
+_COUNT = "the number of records is not asked for: it is secret, and released with noise"
 _DATA = "the table is the argument data"
 
 FITTING: dict[str, str] = {
     **dict.fromkeys(("subset", "filter", "where", "if_"), _ROWS),
     **dict.fromkeys(("weights", "freq_weights", "var_weights", "aweights", "fweights"), _WEIGHTS),
     **dict.fromkeys(("cluster", "clusters", "groups", "cov_kwds", "panel_id"), _CLUSTERS),
-    **dict.fromkeys(("vcov", "se_type", "se", "robust", "use_t", "cov", "ssc"), _ROBUST),
+    **dict.fromkeys(("vcov", "se_type", "se", "robust", "use_t", "cov", "ssc", "vce"), _ROBUST),
     **dict.fromkeys(("family", "link", "model", "method"), _LINEAR),
     **dict.fromkeys(("fixef", "fixed_effects", "fe", "absorb", "effects", "random"), _EFFECTS),
+    **dict.fromkeys(("entity_effects", "time_effects", "demeaning"), _EFFECTS),
+    **dict.fromkeys(("split", "fsplit", "by"), _SPLIT),
+    **dict.fromkeys(("lower", "upper", "min", "max"), _BOUNDS),
+    **dict.fromkeys(("n", "nobs", "n_obs"), _COUNT),
     **dict.fromkeys(("hasconst", "fit_intercept", "intercept", "const"), _CONSTANT),
     **dict.fromkeys(
         ("domain", "levels", "ranges", "range", "limits", "categories", "xlev", "codebook"), _BOUNDS
@@ -62,6 +68,9 @@ FITTING: dict[str, str] = {
     "contrasts": "contrasts are written in the formula, as in C(region, Sum)",
 }
 """What users of R, statsmodels, pyfixest, scikit-learn and other privacy packages type to fit."""
+
+LEVELS = ("level", "conf_level", "confidence", "conf", "ci", "prob")
+"""What they type to choose how often intervals cover."""
 
 SYNTHESIS: dict[str, str] = {
     **dict.fromkeys(("seed", "random_state", "random_seed", "generator"), _SEED),
@@ -86,6 +95,13 @@ def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return explained
 
 
+def refuse_unknown(called: str, given: Iterable[str], known: list[str]) -> None:
+    """Refuse arguments that are passed on to a function of another package, by its name."""
+    for name in given:
+        if name not in known:
+            raise ArgumentError(f"{called} has no argument {name!r}; {_remedy(name, known)}")
+
+
 def _misfit(
     called: str, signature: inspect.Signature, given: Iterable[str], why: str
 ) -> ArgumentError:
@@ -97,7 +113,7 @@ def _misfit(
             f"{called} has no argument {unknown[0]!r}; {_remedy(unknown[0], known)}"
         )
     return ArgumentError(
-        f"{called} was called with {why}; write the arguments by name, {', '.join(known)}"
+        f"{called} cannot be called so: {why}; write the arguments by name, {', '.join(known)}"
     )
 
 
@@ -106,6 +122,8 @@ def _remedy(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     if near:
         return f"did you mean {near[0]!r}?"
+    if "alpha" in known and name in LEVELS:
+        return "the level is alpha=: intervals cover with probability 1 - alpha"
     words = (FITTING if "formula" in known else {}) | (SYNTHESIS if "size" in known else {})
     if name in words:
         return words[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +78,25 @@ def _refuse_two_numbers(name: str, levels: tuple[Hashable, ...]) -> None:
 SPEC_KEYS = ("type", "lower", "upper", "levels", "labels", "missing", "unit", "description")
 
 
+SPEC_WORDS = {
+    **dict.fromkeys(("min", "minimum", "low", "from"), "lower"),
+    **dict.fromkeys(("max", "maximum", "high", "to"), "upper"),
+    **dict.fromkeys(("values", "categories", "codes"), "levels"),
+    **dict.fromkeys(("value_labels", "names"), "labels"),
+    **dict.fromkeys(("na", "na_values", "missing_codes", "nan"), "missing"),
+    **dict.fromkeys(("kind", "dtype"), "type"),
+}
+"""What others call the words of a codebook."""
+
+
 def _described(name: str, spec: Mapping[Any, object]) -> Variable:
     """A declaration by the words of a codebook."""
     unknown = [key for key in spec if key not in SPEC_KEYS]
     if unknown:
-        raise DomainError(f"unknown key {unknown[0]!r}; use {', '.join(SPEC_KEYS)}")
+        key = str(unknown[0])
+        near = SPEC_WORDS.get(key) or next(iter(get_close_matches(key, SPEC_KEYS, n=1)), None)
+        meant = f"; did you mean {near!r}? Otherwise use " if near else "; use "
+        raise DomainError(f"unknown key {unknown[0]!r}{meant}{', '.join(SPEC_KEYS)}")
     given: dict[str, Any] = {key: value for key, value in spec.items() if value is not None}
     kind = given.pop("type", None)
     for key in ("labels", "missing", "levels"):
@@ -142,9 +157,12 @@ class Domain(Mapping[str, Variable]):
         if spec is None:
             spec = {}
         if not isinstance(spec, Mapping):
+            file = isinstance(spec, str | Path)
             raise DomainError(
-                f"bounds must be a mapping from variable names, got {type(spec).__name__}; "
-                'write {"educ": (0, 20), "region": ["N", "S"]}'
+                f"bounds must be a mapping from variable names, got {type(spec).__name__}; write "
+                '{"educ": (0, 20), "region": ["N", "S"]}'
+                + ', or Domain.from_csv("codebook.csv") for a codebook'
+                * file
             )
         variables: dict[str, Variable] = {}
         for name, value in spec.items():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Hashable
 from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
 
 from dpbinagg.errors import DataError
+from dpbinagg.public.domain import Categorical, Domain
 
 LARGE_CELLS = 2_000_000
 """Cells beyond which a synthetic table is a Parquet file: about 40 MB as CSV, which e-mail and
@@ -40,8 +42,11 @@ def table_files(frame: pd.DataFrame, stem: str) -> dict[str, bytes]:
     return {f"{stem}.csv": frame_to_csv(frame)}
 
 
-def table_bytes(frame: pd.DataFrame, ending: str) -> bytes:
-    """A public table as the content of a file that ends in .csv, .parquet or .dta."""
+def table_bytes(frame: pd.DataFrame, ending: str, domain: Domain | None = None) -> bytes:
+    """A public table as the content of a file that ends in .csv, .parquet or .dta.
+
+    A Stata file has the labels and descriptions of `domain`.
+    """
     if ending == ".csv":
         return frame_to_csv(frame)
     plain = frame.copy()
@@ -64,8 +69,37 @@ def table_bytes(frame: pd.DataFrame, ending: str) -> bytes:
     for name in plain.columns:
         if plain[name].dtype == bool:
             plain[name] = plain[name].astype("int8")
+    plain, values, variables = _for_stata(plain, domain)
     with warnings.catch_warnings():
         # Names that Stata does not allow are changed to ones that it does.
         warnings.simplefilter("ignore")
-        plain.to_stata(buffer, write_index=False, version=118)
+        plain.to_stata(
+            buffer,
+            write_index=False,
+            version=118,
+            value_labels=values,
+            variable_labels=variables,
+        )
     return buffer.getvalue()
+
+
+LONGEST_DESCRIPTION = 80
+"""Characters that Stata takes as the label of a variable."""
+
+
+def _for_stata(
+    frame: pd.DataFrame, domain: Domain | None
+) -> tuple[pd.DataFrame, dict[Hashable, dict[float, str]], dict[Hashable, str]]:
+    """Categories of whole numbers as such, and labels of their values and of variables."""
+    plain, values = frame.copy(), dict[Hashable, dict[float, str]]()
+    variables: dict[Hashable, str] = {}
+    for name in plain.columns:
+        variable = domain.get(name) if domain is not None else None
+        dtype = plain[name].dtype
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype.kind in "iu":
+            plain[name] = plain[name].astype(dtype.categories.dtype)
+            if isinstance(variable, Categorical) and variable.labels:
+                values[name] = {float(str(k)): label for k, label in variable.label_of.items()}
+        if variable is not None and variable.description:
+            variables[name] = variable.description[:LONGEST_DESCRIPTION]
+    return plain, values, variables

@@ -37,13 +37,14 @@ def release_to_plain(release: Released) -> dict[str, Any]:
         "calibration": release.calibration,
         "privacy": privacy_to_plain(release.privacy),
         "choice": asdict(release.choice),
+        "models": dict(release.models),
     }
 
 
 def release_from_plain(plain: Mapping[str, Any]) -> Released:
     """The release that `release_to_plain` described, without its transcript."""
     declared = domain_from_plain(plain["declared"])
-    design = build_design(plain["formula"], declared, plain["constants"])
+    design = build_design(plain["formula"], declared, plain["constants"], apart=False)
     design = design.with_domain(domain_from_plain(plain["domain"]))
     if list(design.column_names) != plain["column_names"]:
         raise ReleaseError(
@@ -60,6 +61,7 @@ def release_from_plain(plain: Mapping[str, Any]) -> Released:
         privacy_from_plain(plain["privacy"]),
         Transcript(),
         Choice(**plain["choice"]),
+        {str(name): str(formula) for name, formula in plain.get("models", {}).items()},
     )
 
 

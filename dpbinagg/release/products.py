@@ -1,6 +1,6 @@
 """Structured second moments as they were released, and those of design columns that follow.
 
-Released are sums of products of ``g = (1, nu, codes, y')`` (see `dpbinagg.kernel.moments`).
+Released are sums of products of ``g = (1, nu, codes, y')`` (see `dpbinagg.kernel.maps.Moments`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula import Design
-from dpbinagg.formula.scaling import RowLayout, column_scaling, row_layout
+from dpbinagg.formula.scaling import RowLayout, column_scaling
 from dpbinagg.public.rounds import MomentRequest
 
 Array = NDArray[np.float64]
+Released = tuple[Array, Array]
 
 SWEEPS = 4
 """Alternating projections on what levels must add up to; two factors need a few."""
@@ -85,22 +86,34 @@ def column_map(layout: RowLayout, request: MomentRequest) -> tuple[Array, Array]
 
 
 def column_moments(
-    outer: Design, design: Design, request: MomentRequest, products: Array, sd: Array
-) -> tuple[Array, Array]:
+    columns: Array, response: Array, design: Design, levels: Sequence[int], released: Released
+) -> Released:
     """Second moments of ``f = (1, z*, y*)``, and the standard deviations of their noise.
 
-    Columns are scaled to [-1, 1] over the domain of `design`; `outer` is the design whose rows the
-    question was about.
+    Parameters
+    ----------
+    columns, response : (m, p) and (m,) arrays
+        As combinations of g.
+    design : Design
+        Over whose domain they are scaled to [-1, 1].
+    levels : sequence of int
+        Of the factors.
+    released : pair of (m, m) arrays
+        Entries of ``sum g g'``, and the standard deviations of their noise.
     """
-    layout, scaling = row_layout(outer), column_scaling(design)
-    columns, response = column_map(layout, request)
+    scaling = column_scaling(design)
     one, varying = np.eye(len(columns))[0], scaling.varying
     centred = columns[:, varying] - np.outer(one, scaling.centre[varying])
     last = (response - one * scaling.centre_y) / scaling.scale_y
     into = np.column_stack([one, centred / scaling.scale[varying], last])
+    products, sd = released
+    noise = into.T @ noise_copies(levels, sd) @ into
+    matrix = into.T @ complete(levels, products) @ into
+    return np.asarray(matrix), np.asarray(np.sqrt(np.mean(noise**2, axis=0)))
+
+
+def noise_copies(levels: Sequence[int], sd: Array) -> Array:
+    """Public draws of the noise in the matrices that `complete` gives, (COPIES, m, m)."""
     rng = np.random.default_rng(SEED)
     upper = np.triu(rng.normal(size=(COPIES, *sd.shape)) * sd)
-    copies = upper + np.swapaxes(np.triu(upper, 1), 1, 2)
-    noise = into.T @ complete(request.levels, copies) @ into
-    matrix = into.T @ complete(request.levels, products) @ into
-    return np.asarray(matrix), np.asarray(np.sqrt(np.mean(noise**2, axis=0)))
+    return complete(levels, upper + np.swapaxes(np.triu(upper, 1), 1, 2))

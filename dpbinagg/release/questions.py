@@ -28,13 +28,13 @@ from dpbinagg.kernel.maps import (
     Deviations,
     Direction,
     Map,
+    Moments,
     OneHot,
     Outer,
     OuterBeyond,
     Tensor,
     UnitInside,
 )
-from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Categorical, Variable
@@ -52,6 +52,11 @@ SCORES = "residual scores"
 SEEN = 2.5
 """Noise standard deviations above which a count is taken for one of records: noise alone gets there
 six times in a thousand."""
+
+
+def scores_of(model: str | None) -> str:
+    """Name of the rounds of a model of a study; of the only one without a name."""
+    return SCORES if model is None else f"{SCORES} of {model}"
 
 
 def count_question() -> Question:
@@ -111,7 +116,7 @@ def margin_answer(question: Question, answer: Answer) -> dict[str, dict[str, Any
             continue
         sd = float(scales[0])
         edges = cells.edges if isinstance(cells, NumberCells) else None
-        within = cells.n_levels if isinstance(cells, LevelCells) else cells.n_within
+        within = cells.n_levels if isinstance(cells, LevelCells) else len(cells.edges) - 1
         inner, outside = counts[:within].copy(), counts[within:-1]
         if edges is not None and len(outside):
             np.add.at(inner, [0, -1], np.where(outside > SEEN * sd, outside, 0.0))
@@ -186,7 +191,7 @@ def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projecti
     return Projection(whitening, coefficients, rows.centre_y, rows.scale_y)
 
 
-def round_question(request: RoundRequest, rows: Rows) -> Question:
+def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Question:
     """One round of scores."""
     maps: dict[str, Map] = {
         "score": UnitInside("wr", request.clip),
@@ -201,7 +206,7 @@ def round_question(request: RoundRequest, rows: Rows) -> Question:
         maps["far"] = OneHot(NormCells("w", request.far_edges))
     groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
     projection = _projection(request.whitening, request.coefficients, rows)
-    return Question(SCORES, groups, projection)
+    return Question(name, groups, projection)
 
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:

@@ -46,7 +46,10 @@ def replication_files(
     file = next(name for name in made if name.startswith(f"{TABLE}."))
     if copies is not None:
         made |= table_files(copies, COPIES)
-    made |= {f"{TABLE}.{ending}": table_bytes(table, f".{ending}") for ending in formats}
+    made |= {
+        f"{TABLE}.{ending}": table_bytes(table, f".{ending}", results.design.domain)
+        for ending in formats
+    }
     made |= codebook_file(release.domain, list(table.columns))
     found = [list(np.asarray(numbers)) for numbers in (results.params, results.bse)]
     job = Job(results.design, release.domain, table, results.formula_for(table), file, *found)

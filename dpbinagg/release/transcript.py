@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from dpbinagg.accounting import Allocation
 from dpbinagg.accounting.privacy import Privacy
 from dpbinagg.formula import Design, build_design
-from dpbinagg.formula.scaling import BinScaling, ColumnScaling, bin_scaling, column_scaling
+from dpbinagg.formula.scaling import (
+    BinScaling,
+    ColumnScaling,
+    bin_scaling,
+    column_scaling,
+    row_layout,
+)
+from dpbinagg.formula.union import combinations
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.release.products import column_moments
+from dpbinagg.release.products import column_map, column_moments
 from dpbinagg.release.questions import (
     COUNTS,
     MARGINS,
@@ -37,6 +44,7 @@ from dpbinagg.release.questions import (
     noisy_columns,
     round_answer,
     round_request,
+    scores_of,
 )
 
 Floats = NDArray[np.float64]
@@ -156,6 +164,9 @@ class Released:
     choice : Choice
         What `ols()` gives without arguments and `save` writes: the estimate that `dp_ols` was
         asked for, or that was saved.
+    models : mapping of str
+        Formulas of a study by name; `design` then holds all their columns. Empty where `design`
+        is the model.
     """
 
     design: Design
@@ -166,6 +177,7 @@ class Released:
     privacy: Privacy
     transcript: Transcript = field(repr=False)
     choice: Choice = Choice()
+    models: Mapping[str, str] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         # What is computed from the fields is computed again.
@@ -182,7 +194,7 @@ class Released:
         """What was released, by component; one without a share of the budget is absent.
 
         ``count`` (K,), ``dev_x`` (K, p), ``dev_y`` (K,) are arrays; so is ``products``, sums of
-        products of blocks (see `dpbinagg.kernel.moments`), and ``moments`` (m, m), the second
+        products of blocks (see `dpbinagg.kernel.maps.Moments`), and ``moments`` (m, m), the second
         moments of scaled columns that follow from it. ``margins`` holds one-way counts by variable,
         ``total`` the number of records. ``scores`` is a list with one mapping for each round (see
         `dpbinagg.public.rounds.RoundAnswer`), ``requests`` what was asked in each: computed from
@@ -223,7 +235,8 @@ class Released:
     @cached_property
     def outer(self) -> Design:
         """The formula on the bounds that contributions to moments and rounds were held to."""
-        design = build_design(self.formula, self.declared, dict(self.design.constants))
+        constants = dict(self.design.constants)
+        design = build_design(self.formula, self.declared, constants, apart=False)
         return design.bounded_by(self.domain)
 
     @property
@@ -237,9 +250,11 @@ class Released:
         return column_scaling(self.design)
 
 
-def rounds(transcript: Transcript) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
-    """Request, answer and noise of every round of residual scores."""
-    for entry in transcript.of(SCORES):
+def rounds(
+    transcript: Transcript, name: str = SCORES
+) -> Iterator[tuple[RoundRequest, RoundAnswer, RoundAnswer]]:
+    """Request, answer and noise of every round of residual scores of that name."""
+    for entry in transcript.of(name):
         request = round_request(entry.question)
         yield (request, *round_answer(request, entry.answer))
 
@@ -323,17 +338,12 @@ def statistics_of(
         for table, parts in zip(found, _parts(entry), strict=True):
             table["products"] = parts[0]
         products, sd = (table["products"] for table in found)
-        asked_of = moment_request(entry.question)
-        both = column_moments(outer, design, asked_of, products, sd)
+        request = moment_request(entry.question)
+        of_g = column_map(row_layout(outer), request)
+        both = column_moments(*of_g, design, request.levels, (products, sd))
         for table, matrix in zip(found, both, strict=True):
             table["moments"] = matrix
-    asked = list(rounds(transcript))
-    if asked:
-        found[0]["requests"] = [asdict(request) for request, *_ in asked]
-        found[0]["scores"] = [present(answer) for _, answer, _ in asked]
-        # A request is computed from what was released before: it has no noise of its own.
-        found[1]["requests"] = []
-        found[1]["scores"] = [present(noise) for _, _, noise in asked]
+    _put_rounds(found, transcript, SCORES)
     counts, responses = transcript.first(COUNTS), transcript.first(RESPONSES)
     if counts is not None and responses is not None:
         scaling, sums = bin_scaling(design, partition, calibration), transcript.first(SUMS)
@@ -344,6 +354,50 @@ def statistics_of(
                 table["dev_x"] = columns_in_bins(scaling, _parts(sums)[place][0])
             table["dev_y"] = _parts(responses)[place][0][:, 0] * scaling.unit_y
     return found
+
+
+def model_statistics(
+    whole: Released, design: Design, outer: Design, name: str | None
+) -> tuple[Statistics, Statistics]:
+    """The same for one model of the columns and the response of a release.
+
+    Parameters
+    ----------
+    whole : Released
+    design, outer : Design
+        The model on the working domain, and on the bounds that values were held to.
+    name : str or None
+        Of a declared model, which has rounds of its own.
+    """
+    found: tuple[Statistics, Statistics] = ({}, {})
+    names = (*design.variables, *design.response_variables)
+    for table, source in zip(found, (whole.statistics, whole.noise_scales), strict=True):
+        keys = ("total", "incomplete", "products")
+        table |= {key: source[key] for key in keys if key in source}
+        if "margins" in source:
+            table["margins"] = {key: source["margins"][key] for key in names}
+    entry = whole.transcript.first(MOMENTS)
+    if entry is not None:
+        request = moment_request(entry.question)
+        of_g = np.column_stack(column_map(row_layout(whole.outer), request))
+        columns, response = combinations(whole.outer, outer)
+        released = found[0]["products"], found[1]["products"]
+        both = column_moments(of_g @ columns, of_g @ response, design, request.levels, released)
+        for table, matrix in zip(found, both, strict=True):
+            table["moments"] = matrix
+    if name is not None:
+        _put_rounds(found, whole.transcript, scores_of(name))
+    return found
+
+
+def _put_rounds(found: tuple[Statistics, Statistics], transcript: Transcript, name: str) -> None:
+    asked = list(rounds(transcript, name))
+    if asked:
+        found[0]["requests"] = [asdict(request) for request, *_ in asked]
+        found[0]["scores"] = [present(answer) for _, answer, _ in asked]
+        # A request is computed from what was released before: it has no noise of its own.
+        found[1]["requests"] = []
+        found[1]["scores"] = [present(noise) for _, _, noise in asked]
 
 
 def present(answer: RoundAnswer) -> dict[str, Any]:

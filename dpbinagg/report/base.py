@@ -1,17 +1,20 @@
-"""The statsmodels half of the results object: numbers, tests and predictions."""
+"""The statsmodels half of a results object: its model, which holds no records, and its numbers."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.linalg import null_space
+from statsmodels.base.data import PandasData
+from statsmodels.base.model import LikelihoodModelResults, Model
 from statsmodels.tools.sm_exceptions import ValueWarning
 
 from dpbinagg.accounting.privacy import Privacy
@@ -20,12 +23,16 @@ from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.formula import Design
+from dpbinagg.formula.submodel import public_points
+from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.rows import spread_rows
 from dpbinagg.release.transcript import counted
-from dpbinagg.report import cov_types, identification, left_out, tidy
-from dpbinagg.report.inference import Inference
-from dpbinagg.report.model import DPOLS
-from dpbinagg.report.references import references
-from dpbinagg.report.unavailable import REASONS, no_estimate, not_released
+from dpbinagg.report import left_out
+from dpbinagg.report.choice import shown
+from dpbinagg.report.inference import Inference, identified, jointly_identified, masked
+from dpbinagg.report.notes import references
+from dpbinagg.report.summary import MODEL_INFOS
+from dpbinagg.report.unavailable import REASONS, nearest, no_estimate, not_released
 
 if TYPE_CHECKING:
     from dpbinagg.report.verbs import Release
@@ -35,6 +42,84 @@ MANY = 1e12
 
 MOST_ROWS = 1000
 """Rows of the synthetic table that stands in for the data in statsmodels' model."""
+
+
+Floats = NDArray[np.float64]
+FrameMaker = Callable[[], pd.DataFrame]
+
+
+class PublicData(PandasData):  # type: ignore[misc]
+    """Names and columns for statsmodels; `frame` is made when it is first asked for."""
+
+    make_frame: FrameMaker
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Synthetic records, over which other packages average their effects."""
+        return self.make_frame()
+
+
+class DPOLS(Model):  # type: ignore[misc]
+    """A linear model known by its design alone.
+
+    Parameters
+    ----------
+    design : Design
+        The formula over a bounded domain.
+    make_frame : callable
+        Makes the table of synthetic records that `data.frame` holds.
+    """
+
+    def __init__(self, design: Design, make_frame: FrameMaker) -> None:
+        self.design = design
+        endog, exog = _public_rows(design)
+        super().__init__(
+            endog,
+            exog,
+            hasconst=None if design.intercept is None else True,
+            formula=design.formula,
+            model_spec=design.design_info,
+        )
+        self.formula = design.formula
+        self.data.make_frame = make_frame
+        self.data.const_idx = design.intercept
+        self.df_model = float(len(design.column_names) - self.k_constant)
+
+    def _handle_data(
+        self, endog: Any, exog: Any, missing: str, hasconst: bool | None, **kwargs: Any
+    ) -> PublicData:
+        return PublicData(endog, exog=exog, missing="none", hasconst=hasconst, **kwargs)
+
+    def predict(self, params: Any, exog: Any = None, which: str = "mean", **_: Any) -> Any:
+        """Linear prediction ``exog @ params``, for every `which`."""
+        matrix = self.exog if exog is None else np.asarray(exog, dtype=float)
+        return matrix @ np.asarray(params)
+
+    def fit(self, *_: Any, **__: Any) -> Any:
+        """Not here: a release is fitted by `Release.ols`."""
+        raise NotImplementedError("this model holds no records; use release.ols(formula)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DPOLS, (self.design, self.data.make_frame)
+
+
+def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
+    """Response and columns of points spread over the domain."""
+    least = 2 * len(design.column_names) + 6
+    rng = np.random.default_rng(0)
+    points: dict[str, Any] = dict(public_points(design, least, rng))
+    size = len(next(iter(points.values())))
+    points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
+    exog, endog = design.columns(points), design.response(points)
+    valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
+    exog, endog = exog[valid], endog[valid]
+    if len(endog) < 2:
+        lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+        exog, endog = np.vstack([lower, upper]), np.array(design.response_bounds())
+    return (
+        pd.Series(endog, name=design.response_name),
+        pd.DataFrame(exog, columns=list(design.column_names)),
+    )
 
 
 class ReleaseResults(Inference):
@@ -55,6 +140,17 @@ class ReleaseResults(Inference):
         The model; the release's own by default.
     notes : tuple of str
         Notes besides those of the estimate.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of the estimator.
+    identified : Series of bool
+        Whether the release tells each coefficient, by term. What is not identified is NaN in
+        `params`, `bse` and all that follows from them, tests of it are refused, and a note says
+        why. Predictions and synthetic records still use the numbers behind it.
+    delta : float
+        The delta at which epsilon is shown: 1e-6, or the power of ten below ``nobs^-1.1``.
     """
 
     def __init__(
@@ -75,10 +171,10 @@ class ReleaseResults(Inference):
             model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))
         scale = _source_of_scale(estimate, self._family).scale
         unit = scale if scale > 0.0 else 1.0
-        told = identification.masked(estimate)
+        told = masked(estimate)
         super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
         self.cov_params_default = np.array(told.cov)
-        self.cov_type = cov_types.shown(estimate.cov_type)
+        self.cov_type = shown(estimate.cov_type)
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)
@@ -88,15 +184,24 @@ class ReleaseResults(Inference):
         self.df_model = model.df_model
         # Whole, since other packages cut the fraction off where we round.
         self.nobs = float(round(estimate.nobs))
+        self.delta = min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(self.nobs, 1.0))))
+        self.estimator = estimate.name
+        self.identified: pd.Series[bool] = pd.Series(
+            identified(estimate), index=list(self.design.column_names), name="identified"
+        )
 
     def __getattr__(self, name: str) -> Any:
-        # Python also comes here when a property of this name raised an AttributeError. Other
-        # packages probe attributes with getattr; our own code asks `fit_statistics`.
+        # Other packages probe attributes with getattr; our own code asks `fit_statistics`.
+        if hasattr(type(self), name):
+            # Python also comes here when a property raised an AttributeError: raise that one.
+            return object.__getattribute__(self, name)
         if name in REASONS:
             raise not_released(name)
         if name in NEEDS:
             raise no_estimate(name, list(self._family))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        known = [known for known in dir(self) if not known.startswith("_")]
+        hint = "" if name.startswith("_") else nearest(name, known)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
         return (
@@ -107,25 +212,9 @@ class ReleaseResults(Inference):
     # What the release says.
 
     @property
-    def estimator(self) -> str:
-        """Name of the estimator."""
-        return self.estimate.name
-
-    @property
     def privacy(self) -> Privacy:
         """What the release promises; `privacy.statement` is a paragraph for a methods section."""
         return replace(self.release.privacy, shown_delta=self.delta)
-
-    @property
-    def identified(self) -> pd.Series[bool]:
-        """Whether the release tells each coefficient, by term.
-
-        What is not identified is NaN in `params`, `bse` and all that follows from them, tests
-        of it are refused, and a note says why. Predictions and synthetic records still use the
-        numbers behind it.
-        """
-        names = pd.Index(self.design.column_names)
-        return pd.Series(identification.identified(self.estimate), index=names, name="identified")
 
     @property
     def determined(self) -> bool:
@@ -135,22 +224,15 @@ class ReleaseResults(Inference):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on this estimate, and on records that it did without, in plain words."""
-        return (*self._left_out(), *self._extra_notes, *self.estimate.notes)
-
-    def _left_out(self) -> list[str]:
-        release = self.release
         names = (*self.design.response_variables, *self.design.variables)
-        return left_out.sentences(counted(release.transcript), release.declared, names, self.nobs)
+        known, declared = counted(self.release.transcript), self.release.declared
+        said = left_out.sentences(known, declared, names, self.nobs)
+        return (*said, *self._extra_notes, *self.estimate.notes)
 
     @property
     def references(self) -> dict[str, Any]:
         """The reference category of each factor, by its name in plain words."""
         return references(self.design)
-
-    @property
-    def delta(self) -> float:
-        """The delta at which epsilon is shown: 1e-6, or the power of ten below ``nobs^-1.1``."""
-        return float(min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(self.nobs, 1.0)))))
 
     @property
     def epsilon(self) -> float:
@@ -160,7 +242,7 @@ class ReleaseResults(Inference):
     # Fit statistics.
 
     @cached_property
-    def _f_test(self) -> Any:
+    def _f_test(self) -> tuple[float, float]:
         """Wald test that all identified coefficients but the constant are zero."""
         p, constant = len(self.params), self.model.data.const_idx
         if constant is not None or not self.identified.all():
@@ -173,37 +255,40 @@ class ReleaseResults(Inference):
             restriction = null_space(weights[0][None, :]).T
         else:
             restriction = np.eye(p)
-        if not len(restriction) or not identification.jointly_identified(
-            self.estimate, restriction
-        ):
-            return None
-        cov = self.cov_params(r_matrix=restriction)
+        if not len(restriction) or not jointly_identified(self.estimate, restriction):
+            return math.nan, math.nan
+        cov = restriction @ self.estimate.cov @ restriction.T
         if not np.isfinite(cov).all() or not np.any(cov):
-            return None
+            return math.nan, math.nan
         with warnings.catch_warnings():
             # Directions that the release does not determine are told in the notes.
             warnings.simplefilter("ignore", ValueWarning)
-            return self.wald_test(restriction, use_f=True, scalar=True)
+            test = LikelihoodModelResults.wald_test(
+                self._whole, restriction, use_f=True, scalar=True
+            )
+        return float(test.statistic), float(test.pvalue)
 
     @property
     def fvalue(self) -> float:
         """F statistic of all identified coefficients but the constant, from their covariance."""
-        return math.nan if self._f_test is None else float(self._f_test.statistic)
+        return self._f_test[0]
 
     @property
     def f_pvalue(self) -> float:
         """p-value of `fvalue`."""
-        return math.nan if self._f_test is None else float(self._f_test.pvalue)
+        return self._f_test[1]
 
     @cached_property
     def fit_statistics(self) -> FitStatistics | None:
         """Fit statistics of the best estimate of this model; None where they are not released."""
-        return self._statistics(_best(self._family) or self.estimate)
+        return self._statistics(_best(self._family, self.estimate))
 
     @cached_property
     def scale_noise(self) -> float | None:
         """As `scale_se`; None where it is not released."""
-        found = self._statistics(_source_of_scale(self.estimate, self._family))
+        source, best = _source_of_scale(self.estimate, self._family), self.fit_statistics
+        same = source is _best(self._family, self.estimate)
+        found = best if same else self._statistics(source)
         return None if found is None else found.scale_se
 
     @property
@@ -289,7 +374,7 @@ class ReleaseResults(Inference):
     @property
     def default_model_infos(self) -> dict[str, Any]:
         """Rows that statsmodels' `summary_col` adds under the coefficients."""
-        return tidy.MODEL_INFOS
+        return MODEL_INFOS
 
 
 def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.DataFrame:
@@ -298,11 +383,11 @@ def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.Da
     return synthesize(release, estimate, size=size, kind="bounded", rng=0, design=design)
 
 
-def _best(family: Mapping[str, Estimate]) -> Estimate | None:
+def _best(family: Mapping[str, Estimate], shown: Estimate) -> Estimate:
     """The estimate whose fit statistics are shown: from scores, else from moments."""
-    return next((family[name] for name in ("refined", "combined") if name in family), None)
+    return next((family[name] for name in ("refined", "combined") if name in family), shown)
 
 
 def _source_of_scale(estimate: Estimate, family: Mapping[str, Estimate]) -> Estimate:
     """The estimate that tells the error variance: bins tell little of it."""
-    return (_best(family) or estimate) if estimate.name == "corrected" else estimate
+    return _best(family, estimate) if estimate.name == "corrected" else estimate

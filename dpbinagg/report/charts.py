@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpbinagg.report.identification import CELL
+from dpbinagg.report.inference import CELL
 from dpbinagg.report.margins import Counts, Margin
 from dpbinagg.report.markup import Markup, el, join, number
 from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series

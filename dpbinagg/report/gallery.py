@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from dpbinagg.report import charts, margins, pictures
-from dpbinagg.report.labels import readable
 from dpbinagg.report.markup import Child, Markup, el, section
 from dpbinagg.report.svg import Scale
-from dpbinagg.report.tables import whole
+from dpbinagg.report.tables import readable, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.results import DPResults

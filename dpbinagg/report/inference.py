@@ -1,27 +1,164 @@
-"""Tests, intervals and predictions of a results object."""
+"""Tests, intervals and predictions, of what a release tells.
+
+An estimate keeps numbers for all its terms, which predictions and synthetic records need.
+What a reader may take for an estimate is NaN where the release does not tell it.
+"""
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from patsy import DesignInfo, PatsyError
 from scipy.linalg import null_space
 from statsmodels.base.model import LikelihoodModelResults
 from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
-from dpbinagg.analyst.types import Estimate
-from dpbinagg.errors import DataError, FormulaError, NotReleasedError
+from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.errors import (
+    DataError,
+    FormulaError,
+    IdentificationWarning,
+    NotIdentifiedError,
+    NotReleasedError,
+)
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.public.domain import Categorical
-from dpbinagg.report import identification
-from dpbinagg.report.fitting import require_alpha, require_same_response, smaller
+from dpbinagg.report.choice import require_alpha, require_same_response, smaller
 from dpbinagg.report.tables import listed
+
+Flags = NDArray[np.bool_]
+
+MOST_DEPENDENCE = 0.5
+"""Standard errors of a contrast that the start may have left in it.
+
+In simulations, contrasts below it were covered as they claim, those above were not."""
+
+TINY = 1e-12
+"""Share of the largest variance below which a direction has none."""
+
+ROUNDING = 1.0 + 1e-9
+"""A limit that is met up to rounding is met."""
+
+MOST_TERMS = 8
+"""Terms that a sentence lists."""
+
+PASSED_OVER = ("dpbinagg.", "statsmodels.")
+"""Modules whose lines a warning does not point to."""
+
+CELL = "not identified"
+"""What a table has in place of a coefficient."""
+
+
+def identified(estimate: Estimate) -> Flags:
+    """Whether the release tells each coefficient, (p,); all of them where nobody judged."""
+    if estimate.identified_terms is None:
+        return np.ones(estimate.params.shape, dtype=bool)
+    return np.asarray(estimate.identified_terms, dtype=bool)
+
+
+def masked(estimate: Estimate) -> Estimate:
+    """The estimate with NaN for what is not identified."""
+    known = identified(estimate)
+    if known.all():
+        return estimate
+    params = np.where(known, estimate.params, np.nan)
+    return replace(
+        estimate, params=params, cov=np.where(np.outer(known, known), estimate.cov, np.nan)
+    )
+
+
+def contrasts_identified(estimate: Estimate, contrasts: Array) -> Flags:
+    """Whether the release tells each contrast, (k,) for the rows of a (k, p) matrix.
+
+    With D what the start left in the estimate, a covariance, row L is identified where
+    ``sqrt(L D L') <= sqrt(L V L') / 2``. Where D is not known, a contrast of a term that is
+    not identified is not.
+    """
+    rows = np.atleast_2d(contrasts)
+    if estimate.dependence is None:
+        return np.asarray(~(rows[:, ~identified(estimate)] != 0.0).any(axis=1))
+    left = np.einsum("ij,jk,ik->i", rows, estimate.dependence, rows)
+    whole = np.einsum("ij,jk,ik->i", rows, estimate.cov, rows)
+    return np.asarray(left <= MOST_DEPENDENCE**2 * np.maximum(whole, 0.0) * ROUNDING)
+
+
+def jointly_identified(estimate: Estimate, contrasts: Array) -> bool:
+    """Whether every combination of the rows is identified, as a joint test needs."""
+    rows = np.atleast_2d(contrasts)
+    if not contrasts_identified(estimate, rows).all():
+        return False
+    if estimate.dependence is None or len(rows) == 1:
+        return True
+    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, estimate.cov, rows), 0.0))
+    rows = rows / np.where(errors > 0.0, errors, 1.0)[:, None]
+    values, vectors = np.linalg.eigh(rows @ estimate.cov @ rows.T)
+    kept = values > TINY * max(values.max(initial=0.0), 0.0)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    left = root.T @ (rows @ estimate.dependence @ rows.T) @ root
+    return bool(np.linalg.eigvalsh(left).max(initial=0.0) <= MOST_DEPENDENCE**2 * ROUNDING)
+
+
+def require_identified(
+    estimate: Estimate, contrasts: Array, names: Sequence[str], joint: bool = False
+) -> None:
+    """Refuse tests of what the release does not tell."""
+    rows = np.atleast_2d(contrasts)
+    known = contrasts_identified(estimate, rows)
+    if not known.all():
+        texts = [contrast_text(row, names) for row in rows[~known]]
+        raise NotIdentifiedError(
+            f"the release does not identify {listed(texts, MOST_TERMS)}, so there is nothing to "
+            "test; test other terms, or make a release with more mu, more records or fewer terms"
+        )
+    if joint and not jointly_identified(estimate, rows):
+        raise NotIdentifiedError(
+            "the release identifies each of these contrasts, but not some combination of them, so "
+            "they cannot be tested together; test them one by one"
+        )
+
+
+def contrast_text(row: Array, names: Sequence[str]) -> str:
+    """A contrast in words, as in ``educ - 2 exper``."""
+    text = ""
+    for weight, name in zip(row, names, strict=True):
+        if weight == 0.0:
+            continue
+        sign = ("- " if weight < 0 else "+ ") if text else ("-" if weight < 0 else "")
+        size = "" if abs(weight) == 1.0 else f"{abs(weight):.4g} "
+        text += f"{' ' if text else ''}{sign}{size}{name}"
+    return text or "0"
+
+
+def warn_of_predictions(estimate: Estimate, columns: Array) -> None:
+    """Say how many predictions lean on what the release does not tell."""
+    finite = columns[np.isfinite(columns).all(axis=1)]
+    weak = int((~contrasts_identified(estimate, finite)).sum())
+    if weak:
+        warnings.warn(
+            f"{weak} of {len(columns)} predictions lean on coefficients that the release does not "
+            "identify: they are partly where the computation started, and their intervals need "
+            "not cover as they say. `identified` tells which terms.",
+            IdentificationWarning,
+            stacklevel=callers_level(),
+        )
+
+
+def callers_level() -> int:
+    """Stack level, seen from the function that warns, of the code that called the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(PASSED_OVER):
+        level, frame = level + 1, frame.f_back
+    return level
+
 
 MOST_NAMES = 20
 """Coefficients that a message lists."""
@@ -66,13 +203,13 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     def t_test(self, r_matrix: Any, cov_p: Any = None, use_t: bool | None = None) -> Any:
         """t tests of contrasts, one by one; refused where the release does not tell one."""
         rows = self._constraints(r_matrix)
-        identification.require_identified(self.estimate, rows, self.design.column_names)
+        require_identified(self.estimate, rows, self.design.column_names)
         return LikelihoodModelResults.t_test(self._whole, r_matrix, cov_p, use_t)
 
     def wald_test(self, r_matrix: Any, *args: Any, **options: Any) -> Any:
         """A joint test of contrasts; refused where the release does not tell one."""
         rows = self._constraints(r_matrix)
-        identification.require_identified(self.estimate, rows, self.design.column_names, joint=True)
+        require_identified(self.estimate, rows, self.design.column_names, joint=True)
         return LikelihoodModelResults.wald_test(self._whole, r_matrix, *args, **options)
 
     def wald_test_terms(self, *args: Any, **options: Any) -> Any:
@@ -81,7 +218,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         unit, slices = np.eye(len(self.params)), self.design.design_info.term_name_slices
         for name in found.table.index:
             rows = unit[slices[name]] if name in slices else unit
-            if not identification.jointly_identified(self.estimate, rows):
+            if not jointly_identified(self.estimate, rows):
                 found.table.loc[name, ["statistic", "pvalue"]] = np.nan
         return found
 
@@ -122,7 +259,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         """Predicted mean of the response for new data; see statsmodels."""
         _require_new_data(exog, "predict")
         columns, _ = self._transform_predict_exog(exog, transform=transform)
-        identification.warn_of_predictions(self.estimate, np.asarray(columns, dtype=np.float64))
+        warn_of_predictions(self.estimate, np.asarray(columns, dtype=np.float64))
         whole = self._whole
         return LikelihoodModelResults.predict(whole, exog, transform, *args, **kwargs)
 
@@ -138,7 +275,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         _require_new_data(exog, "get_prediction")
         columns, index = self._transform_predict_exog(exog, transform=transform)
         columns = np.asarray(columns, dtype=np.float64)
-        identification.warn_of_predictions(self.estimate, columns)
+        warn_of_predictions(self.estimate, columns)
         variance = np.einsum("ij,jk,ik->i", columns, self.estimate.cov, columns)
         return PredictionResults(
             self.model.predict(self.estimate.params, columns),
@@ -159,7 +296,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
 
 
 class _Unchecked:
-    """Results whose Wald tests are not checked for identification."""
+    """Results whose Wald tests are not checked for"""
 
     def __init__(self, results: Inference) -> None:
         self._results = results

@@ -144,7 +144,7 @@ def unseen(known: Counted | None, domain: Domain, names: Iterable[str]) -> list[
     """Declared levels that the released counts do not tell from empty ones."""
     texts = []
     for name, margin in known.margins.items() if known is not None else ():
-        variable = domain[name]
+        variable = domain.get(name)
         if name in set(names) and isinstance(variable, Categorical):
             few = np.asarray(margin["counts"]) < SEEN * margin["sd"]
             levels = [str(level) for level, flag in zip(variable.levels, few, strict=True) if flag]

@@ -14,8 +14,8 @@ from dpbinagg.errors import FormulaError
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Released
-from dpbinagg.report.labels import readable
 from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, axis, bins_of
+from dpbinagg.report.tables import readable
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults

@@ -12,10 +12,10 @@ from dpbinagg.errors import NotReleasedError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import tables
 from dpbinagg.report.base import ReleaseResults
-from dpbinagg.report.identification import CELL, identified
-from dpbinagg.report.labels import readable
-from dpbinagg.report.references import reference_notes
+from dpbinagg.report.inference import CELL, identified
+from dpbinagg.report.notes import reference_notes
 from dpbinagg.report.side_by_side import TITLE, RegressionTable, choose_terms
+from dpbinagg.report.tables import readable
 
 LEAST_DECIMALS = 3
 """As journals print; small standard errors get more."""
@@ -101,7 +101,8 @@ def summary_table(
     if below not in BELOW:
         raise ReleaseError(f"below must be one of {', '.join(map(repr, BELOW))}, got {below!r}")
     terms = list(dict.fromkeys(name for model in models for name in model.design.column_names))
-    shown = {term: readable(term) for term in terms} | dict(names or {})
+    domains = {term: model.design.domain for model in models for term in model.design.column_names}
+    shown = {term: readable(term, domains.get(term)) for term in terms} | dict(names or {})
     _require_known("names", shown, terms)
     _require_known("statistics", statistics, list(STATISTICS))
     body = []
@@ -227,7 +228,7 @@ def _notes(
 
 def _privacy(models: list[ReleaseResults]) -> str:
     """What all columns together cost, if they are about the same records."""
-    releases = {id(model.release): model.release for model in models}
+    releases = {id(one): one for one in (model.release.origin for model in models)}
     mus = [release.mu for release in releases.values()]
     if len(mus) == 1:
         shared = "All columns are from one release" if len(models) > 1 else "Privacy"

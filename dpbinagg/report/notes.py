@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import null_space
 
 from dpbinagg.accounting.budget import RELATIONS
 from dpbinagg.accounting.privacy import EXACT_BIT
-from dpbinagg.public.domain import Numeric
+from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.formula import Design
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import left_out
-from dpbinagg.report.identification import sentences
-from dpbinagg.report.references import reference_notes
-from dpbinagg.report.tables import decimals_for, number, power, significant, whole
+from dpbinagg.report.inference import MOST_TERMS, Flags, identified
+from dpbinagg.report.tables import (
+    decimals_for,
+    label,
+    listed,
+    number,
+    power,
+    readable,
+    significant,
+    whole,
+)
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
+
+MOST_FACTORS, MOST_LABELS = 12, 12
+"""Factors, and labels of one variable, that a note lists."""
+
 
 DECLARED = "declared"
 
@@ -69,13 +87,115 @@ def explain(results: ReleaseResults) -> list[str]:
         notes.append(" ".join(parts))
     notes += results.notes
     notes += reference_notes(results.design)
-    notes += _never_split(release, results.estimator)
+    notes += label_note(results.design.domain, results.design.variables)
+    if results.estimator in ("naive", "corrected", "paper"):
+        notes += _never_split(release)
     notes.append(METHOD.get(results.estimator, HONEST))
     notes += _fit_noise(results)
-    notes.append(_guarantee(release, results.delta, results.epsilon))
-    notes += _calibration(release)
+    notes.append(
+        f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against "
+        f"{RELATIONS[release.privacy.neighbours]}, which implies epsilon = {results.epsilon:.3g} "
+        f"at delta = {power(results.delta)}."
+        + f" {EXACT_BIT}"
+        * (release.privacy.missing == "raise")
+    )
+    if release.calibration == "paper":
+        claimed = release.privacy.claimed_mu
+        notes.append(
+            "The noise was calibrated as published, which for this model protects as it says."
+            if math.isclose(claimed, release.mu)
+            else "The noise was calibrated as published, which protects less than it says: it "
+            f"claims mu = {claimed:.4g}, and the true guarantee is the mu = {release.mu:.4g} "
+            "shown here."
+        )
     notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
+
+
+def sentences(estimate: Estimate, names: Sequence[str], public_rows: Array) -> list[str]:
+    """Terms that are not identified, why, and what would help: one sentence for each reason."""
+    unknown = ~identified(estimate)
+    if not unknown.any():
+        return []
+    kernel = null_space(public_rows / np.maximum(np.abs(public_rows).max(axis=0), 1e-300))
+    aliased = (np.abs(kernel) > 1e-6).any(axis=1) & unknown
+    found = []
+    if aliased.any():
+        found.append(
+            f"CAUTION: not identified: {_named(names, aliased)}. By the formula itself these "
+            "columns are combinations of others, so that no data tell them apart; remove terms "
+            "until none is."
+        )
+    if (unknown & ~aliased).any():
+        found.append(
+            f"CAUTION: not identified: {_named(names, unknown & ~aliased)}. The noise leaves too "
+            "little: more than half a standard error would be where the computation started, not "
+            "what the records say. What else is shown holds. More mu, more records, tighter "
+            "bounds, or fewer terms or levels would help."
+        )
+    return found
+
+
+def _named(names: Sequence[str], chosen: Flags) -> str:
+    return listed([name for name, flag in zip(names, chosen, strict=True) if flag], MOST_TERMS)
+
+
+def references(design: Design) -> dict[str, Any]:
+    """The reference level of each factor that has one, by the factor's readable name.
+
+    A factor has one where its columns are indicators of all levels but that one, so that a
+    row of its contrast matrix is zero.
+    """
+    found: dict[str, Any] = {}
+    for factor, matrix, levels in _contrasts(design):
+        empty = np.flatnonzero(~matrix.any(axis=1))
+        if len(empty) == 1 and np.isin(matrix, (0.0, 1.0)).all():
+            found.setdefault(factor, levels[empty[0]])
+    return found
+
+
+def _contrasts(design: Design) -> list[tuple[str, Array, Sequence[Any]]]:
+    """Readable name, contrast matrix and levels of every coded factor."""
+    info = design.design_info
+    return [
+        (readable(factor.name()), np.asarray(contrast.matrix), info.factor_infos[factor].categories)
+        for subterms in info.term_codings.values()
+        for subterm in subterms
+        for factor, contrast in subterm.contrast_matrices.items()
+    ]
+
+
+def reference_notes(design: Design) -> list[str]:
+    """What the coefficients of categories mean; nothing of comparisons, false by default."""
+    texts = [
+        f"{name} = {label(design.domain, name, level)}"
+        for name, level in references(design).items()
+        if level is not False
+    ]
+    found = []
+    if texts:
+        kind = "category" if len(texts) == 1 else "categories"
+        shown = listed(texts, MOST_FACTORS)
+        found.append(f"Reference {kind}, with which the others are compared: {shown}.")
+    means = list(
+        dict.fromkeys(
+            n for n, matrix, _ in _contrasts(design) if (matrix == -1.0).all(axis=1).any()
+        )
+    )
+    if means:
+        found.append(f"Levels of {listed(means)} are compared with the mean over all levels.")
+    return found
+
+
+def label_note(domain: Domain, names: Iterable[str]) -> list[str]:
+    """What the codes of the variables `names` stand for, where they have labels."""
+    texts = []
+    for name in names:
+        variable = domain.get(name)
+        if isinstance(variable, Categorical) and variable.labels:
+            pairs = [f"{code} = {text}" for code, text in variable.label_of.items()]
+            texts.append(f"{name}: {listed(pairs, MOST_LABELS)}")
+    return [f"Labels of codes: {'; '.join(texts)}."] if texts else []
 
 
 def _fit_noise(results: ReleaseResults) -> list[str]:
@@ -86,7 +206,11 @@ def _fit_noise(results: ReleaseResults) -> list[str]:
         if fit
         else []
     )
-    texts = [f"{label} about {_rough(se)}" for label, se, least in found if se >= least]
+    texts = [
+        f"{label} about {whole(se) if se >= 10.0 else significant(se, 2)}"
+        for label, se, least in found
+        if se >= least
+    ]
     error = results.sigma_noise or 0.0
     if error >= 5e-4 * results.sigma > 0.0:
         decimals = decimals_for(error, 0)
@@ -97,15 +221,8 @@ def _fit_noise(results: ReleaseResults) -> list[str]:
     return [f"Privacy noise in the fit statistics, as a standard deviation: {'; '.join(texts)}."]
 
 
-def _rough(value: float) -> str:
-    """Two digits, large numbers written out."""
-    return whole(value) if value >= 10.0 else significant(value, 2)
-
-
-def _never_split(release: Released, estimator: str) -> list[str]:
+def _never_split(release: Released) -> list[str]:
     """Variables that no bin edge cuts, for estimates that rest on the bins."""
-    if estimator not in ("naive", "corrected", "paper"):
-        return []
     boxes = release.partition.boxes
     sides = {**boxes.lower, **boxes.members}
     names = [name for name, side in sides.items() if (side == side[:1]).all()]
@@ -115,27 +232,6 @@ def _never_split(release: Released, estimator: str) -> list[str]:
         f"No bin edge cuts {', '.join(names)}: the bins tell little about "
         f"{'it' if len(names) == 1 else 'them'}. More mu, more records or fewer variables would "
         "give more bins."
-    ]
-
-
-def _guarantee(release: Released, delta: float, epsilon: float) -> str:
-    relation = RELATIONS[release.privacy.neighbours]
-    text = (
-        f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against {relation}, "
-        f"which implies epsilon = {epsilon:.3g} at delta = {power(delta)}."
-    )
-    return f"{text} {EXACT_BIT}" if release.privacy.missing == "raise" else text
-
-
-def _calibration(release: Released) -> list[str]:
-    if release.calibration != "paper":
-        return []
-    if math.isclose(release.privacy.claimed_mu, release.mu):
-        return ["The noise was calibrated as published, which for this model protects as it says."]
-    return [
-        "The noise was calibrated as published, which protects less than it says: it claims "
-        f"mu = {release.privacy.claimed_mu:.4g}, and the true guarantee is the mu = "
-        f"{release.mu:.4g} shown here."
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,19 +128,16 @@ def render(
     ]
     shown = [entry for entry, part in zip(CONTENTS, parts, strict=True) if part]
     links = [el("li", el("a", name, href=f"#{key}")) for key, name in shown]
-    body = el(
-        "body",
-        sections.top(results, title, about),
-        el(
-            "main",
-            el("nav", el("ul", links), aria_label="Contents"),
-            parts,
-        ),
-        el("footer", el("p", f"Made with dpbinagg {__version__}.", class_="soft")),
-        _inline("script", _asset("page.js")),
-    )
-    page = el("html", _head(title or words.headline(results)), body, lang="en")
-    return f"<!doctype html>\n{page}\n"
+    nav = el("nav", el("ul", links), aria_label="Contents")
+    top = sections.top(results, title, about)
+    return document(title or words.headline(results), [top, el("main", nav, parts)])
+
+
+def document(title: str, parts: Iterable[Markup]) -> str:
+    """A whole page of parts."""
+    footer = el("footer", el("p", f"Made with dpbinagg {__version__}.", class_="soft"))
+    body = el("body", parts, footer, _inline("script", _asset("page.js")))
+    return f"<!doctype html>\n{el('html', _head(title), body, lang='en')}\n"
 
 
 def _head(title: str) -> Markup:

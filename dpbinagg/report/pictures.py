@@ -24,9 +24,9 @@ from dpbinagg.public.domain import Categorical
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Released
 from dpbinagg.report.compare import interval
-from dpbinagg.report.identification import CELL, identified, masked
-from dpbinagg.report.labels import readable
+from dpbinagg.report.inference import CELL, identified, masked
 from dpbinagg.report.side_by_side import choose_terms
+from dpbinagg.report.tables import readable
 
 if TYPE_CHECKING:
     from dpbinagg.report.base import ReleaseResults
@@ -162,7 +162,8 @@ def coefficients(
     if naive and other is not None and results.estimator != "naive":
         shown.append(other)
     terms = results.design.column_names
-    labels = {term: readable(term) for term in terms} | dict(names or {})
+    domain = results.design.domain
+    labels = {term: readable(term, domain) for term in terms} | dict(names or {})
     chosen = choose_terms(terms, keep, drop, labels)
     columns = np.array([terms.index(term) for term in chosen], dtype=np.intp)
     if not intercept and keep is None and len(columns) > 1:
@@ -207,7 +208,7 @@ def axis(release: Released, name: str, most: int = MOST_CELLS) -> Axis:
     if isinstance(variable, Categorical):
         members = boxes.members[name].astype(np.float64)
         shares = members / members.sum(axis=1, keepdims=True)
-        labels = tuple(str(level) for level in variable.levels)
+        labels = tuple(variable.label_of.values())
         return Axis(name, np.arange(len(labels) + 1.0), labels, shares)
     margin = 0.5 if variable.integer else 0.0
     low, high = boxes.lower[name] - margin, boxes.upper[name] + margin

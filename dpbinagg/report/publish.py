@@ -42,6 +42,8 @@ def save_results(
 ) -> Path:
     """Write the release with this estimate; see `DPResults.save`."""
     said = check_request(folder, overwrite, copies, formats, **about)
+    if results.release.origin is not results.release:
+        results.release.save(folder)
     if synthetic is not None and synthetic.attrs.get("kind", KIND) != KIND:
         raise ReleaseError(
             f"synthetic must be of the kind {KIND!r}, which the scripts fit, got "

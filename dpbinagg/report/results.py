@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
@@ -16,12 +15,11 @@ from dpbinagg.errors import IdentificationWarning
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import summary as printed
-from dpbinagg.report import tables, tidy
+from dpbinagg.report import tables
 from dpbinagg.report.base import ReleaseResults
+from dpbinagg.report.choice import smaller
 from dpbinagg.report.compare import Comparison
-from dpbinagg.report.cov_types import misnomer, resolve
-from dpbinagg.report.fitting import choose, model_design
-from dpbinagg.report.identification import MOST_TERMS, callers_level, identified
+from dpbinagg.report.inference import MOST_TERMS, callers_level, identified
 from dpbinagg.report.notes import remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.unavailable import no_estimate
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
     from dpbinagg.inputs import Seed, SyntheticKind
     from dpbinagg.report.verbs import Release
-
-__all__ = ["DPResults", "DPResultsWrapper", "fit_release"]
 
 
 class DPResults(ReleaseResults):
@@ -76,7 +72,7 @@ class DPResults(ReleaseResults):
         if name not in self._family:
             raise no_estimate(name, list(self._family))
         estimate = self._family[name]
-        _warn_if_not_identified(estimate, self.design)
+        warn_if_not_identified(estimate, self.design)
         sibling = DPResults(self.release, estimate, self._family, self.design, model=self.model)
         return DPResultsWrapper(sibling)
 
@@ -212,7 +208,7 @@ class DPResults(ReleaseResults):
         -------
         DataFrame
         """
-        return tidy.tidy(self, alpha)
+        return printed.tidy(self, alpha)
 
     def glance(self) -> pd.DataFrame:
         """One row for the model: size, fit, privacy and estimator.
@@ -225,7 +221,7 @@ class DPResults(ReleaseResults):
         -------
         DataFrame
         """
-        return tidy.glance(self)
+        return printed.glance(self)
 
     def plot_coefficients(self, *args: Any, **options: Any) -> Any:
         """Coefficients with intervals, as matplotlib axes; see `plots.plot_coefficients`."""
@@ -301,6 +297,8 @@ class DPResults(ReleaseResults):
         kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
         rng: Seed = None,
+        *,
+        labels: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
@@ -318,13 +316,16 @@ class DPResults(ReleaseResults):
         bin_id : bool
             Whether a column tells the bin of each record.
         rng : None, seed or Generator
+        labels : bool
+            Whether categories have the labels of the codebook in place of codes. The same
+            regression follows; terms are then named by labels.
 
         Returns
         -------
         DataFrame
             Raw variables, which `formula_for` fits ("binagg": the design columns).
         """
-        return synthesize(
+        made = synthesize(
             self.release,
             self.estimate,
             size=size,
@@ -335,6 +336,7 @@ class DPResults(ReleaseResults):
             design=self.design,
             steps=self.release.steps,
         )
+        return tables.with_labels(made, self.design.domain) if labels else made
 
     def formula_for(self, table: pd.DataFrame) -> str:
         """The formula that fits a table that `synthesize` made.
@@ -352,7 +354,8 @@ class DPResults(ReleaseResults):
         return formula_for(table, self.release.design, self.design)
 
 
-def _warn_if_not_identified(estimate: Estimate, design: Design) -> None:
+def warn_if_not_identified(estimate: Estimate, design: Design) -> None:
+    """Say which coefficients a release does not tell."""
     known = identified(estimate)
     if estimate.identified and known.all():
         return
@@ -366,41 +369,6 @@ def _warn_if_not_identified(estimate: Estimate, design: Design) -> None:
     warnings.warn(" ".join(parts), IdentificationWarning, stacklevel=callers_level())
 
 
-def fit_release(
-    release: Release,
-    formula: str | None = None,
-    estimator: str | None = None,
-    cov_type: str | None = None,
-) -> DPResultsWrapper:
-    """Fit a model from a release, at no cost in privacy.
-
-    Parameters
-    ----------
-    release : Release
-    formula : str, optional
-        The same or a smaller model; the release's own by default.
-    estimator : str, optional
-        "refined", "combined", "corrected", "naive", "paper" or "moments"; the
-        best that the release allows by default, and the next best, with a
-        note, where a component of the one asked for was not released.
-    cov_type : {"sandwich", "model", "HC1", "nonrobust"}, optional
-        As in `dp_ols`.
-
-    Returns
-    -------
-    DPResultsWrapper
-    """
-    own = None if cov_type is None else resolve(cov_type, estimator)
-    design = model_design(release, formula)
-    family = release.estimates(design, own or COV_TYPES[0])
-    estimate, notes = choose(family, estimator)
-    if cov_type is not None:
-        # The next best estimate may be shown, with another covariance.
-        notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
-    _warn_if_not_identified(estimate, design)
-    return DPResultsWrapper(DPResults(release, estimate, family, design, notes))
-
-
 def _restore(
     release: Release,
     formula: str | None,
@@ -408,5 +376,5 @@ def _restore(
     family: Mapping[str, Estimate],
     notes: tuple[str, ...],
 ) -> DPResults:
-    design = model_design(release, formula)
+    design = release.design if formula is None else smaller(release.design, formula)
     return DPResults(release, family[estimator], family, design, notes)

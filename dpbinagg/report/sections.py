@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.release.transcript import Released
 from dpbinagg.report import charts, words
 from dpbinagg.report.downloads import downloads
-from dpbinagg.report.identification import CELL
-from dpbinagg.report.labels import readable
+from dpbinagg.report.inference import CELL
 from dpbinagg.report.markup import Child, Markup, el, section, table
 from dpbinagg.report.notes import range_source
 from dpbinagg.report.origin import Origin
-from dpbinagg.report.tables import number, power, significant, whole
+from dpbinagg.report.tables import number, power, readable, significant, whole
 
 if TYPE_CHECKING:
     from dpbinagg.report.compare import Comparison
@@ -93,6 +92,7 @@ def regression(results: DPResults) -> Markup:
     printed = results.summary()
     heading, *rows = printed.coefficients
     names = ["", "coefficient", "std. error", heading[3], "p", "95% from", "to"]
+    domain = results.design.domain
     facts = [row for row in [*printed.left, *printed.right] if row[1]]
     return section(
         "table",
@@ -100,7 +100,7 @@ def regression(results: DPResults) -> Markup:
         el("code", results.design.formula, class_="formula"),
         table(
             names,
-            [[readable(row[0]), *row[1:4], _p_value(row[4]), *row[5:]] for row in rows],
+            [[readable(row[0], domain), *row[1:4], _p_value(row[4]), *row[5:]] for row in rows],
             f"{printed.title}; {results.estimator} estimator, 95% intervals.",
         ),
         el(
@@ -111,7 +111,7 @@ def regression(results: DPResults) -> Markup:
         el(
             "details",
             el("summary", "All estimates from this release, side by side"),
-            _compared(results.compare()),
+            _compared(results.compare(), domain),
         ),
     )
 
@@ -120,10 +120,10 @@ def _p_value(text: str) -> str:
     return "< 0.001" if text == "0.000" else text
 
 
-def _compared(comparison: Comparison) -> Markup:
+def _compared(comparison: Comparison, domain: Domain) -> Markup:
     rows: list[list[Child]] = []
     for j, term in enumerate(comparison.names):
-        cells: list[Child] = [readable(term)]
+        cells: list[Child] = [readable(term, domain)]
         of_term = comparison.frame[comparison.frame["term"] == term]
         for row in of_term[["estimate", "conf_low", "conf_high"]].to_numpy(dtype=float):
             if math.isnan(row[0]):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from statsmodels.base.model import LikelihoodResultsWrapper
 
-from dpbinagg.report.fitting import require_alpha
+from dpbinagg.public.arguments import explains_arguments, refuse_unknown
+from dpbinagg.report.choice import require_alpha
 
 if TYPE_CHECKING:
     # It has every attribute of the results, which statsmodels fetches by name.
@@ -34,6 +35,7 @@ class DPResultsWrapper(Results):
     def __repr__(self) -> str:
         return repr(self._results)
 
+    @explains_arguments
     def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
         """Write the release with this estimate to a folder; see `DPResults.save`."""
         saved: Path = self._results.save(folder, overwrite, **options)
@@ -41,5 +43,6 @@ class DPResultsWrapper(Results):
 
     def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
         """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
+        refuse_unknown("conf_int", options, ["alpha", "cols"])
         require_alpha(alpha)
         return super().conf_int(alpha, **options)

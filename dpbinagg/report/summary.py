@@ -1,4 +1,4 @@
-"""The printed regression table, in text, HTML, LaTeX and Markdown."""
+"""The regression table: printed as text, HTML, LaTeX and Markdown, and as data frames."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import csv
 import html
 import io
 import math
+from collections.abc import Callable
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
@@ -16,7 +19,7 @@ from statsmodels.iolib.tableformatting import fmt_2cols, fmt_params
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release.transcript import counted
 from dpbinagg.report import tables
-from dpbinagg.report.identification import CELL, identified
+from dpbinagg.report.inference import CELL
 from dpbinagg.report.left_out import first_line
 from dpbinagg.report.notes import explain
 
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
 TITLE = "Differentially Private OLS Regression Results"
 MOST_WIDTH = 100
 """Widest line of a note."""
+
+MODEL_INFOS: dict[str, Callable[[Any], str]] = {
+    "N (noisy)": lambda results: tables.whole(results.nobs),
+    "Bins": lambda results: tables.whole(results.release.n_bins),
+    "Privacy (mu)": lambda results: f"{results.release.mu:.4g}",
+    "Estimator": lambda results: str(results.estimator),
+}
+"""Rows under the coefficients in statsmodels' `summary_col`."""
 
 
 class DPSummary(Summary):  # type: ignore[misc]
@@ -202,7 +213,7 @@ def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
     """Coefficient, standard error, t, p and interval of every column, as text."""
     rows = []
     interval = results.conf_int(alpha)
-    known = identified(results.estimate)
+    known = results.identified.to_numpy()
     for j in range(len(results.params)):
         if not known[j]:
             rows.append([CELL, "", "", "", "", ""])
@@ -226,3 +237,58 @@ def heading(results: ReleaseResults, alpha: float) -> list[str]:
     """Headings of the coefficient table."""
     letter = "t" if results.use_t else "z"
     return ["coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+
+
+def tidy(results: ReleaseResults, alpha: float) -> pd.DataFrame:
+    """One row for each coefficient; see `DPResults.tidy`."""
+    interval = results.conf_int(alpha)
+    return pd.DataFrame(
+        {
+            "term": list(results.design.column_names),
+            "estimate": np.asarray(results.params),
+            "std_error": np.asarray(results.bse),
+            "statistic": np.asarray(results.tvalues),
+            "p_value": np.asarray(results.pvalues),
+            "conf_low": interval[:, 0],
+            "conf_high": interval[:, 1],
+        }
+    )
+
+
+def glance(results: ReleaseResults) -> pd.DataFrame:
+    """One row for the model; NaN where a statistic was not released.
+
+    Columns ending in ``_se`` are standard deviations of the privacy noise.
+    """
+    fit, sigma_se = results.fit_statistics, results.sigma_noise
+    released = {
+        "sigma_se": np.nan if sigma_se is None else sigma_se,
+        "r_squared": fit.rsquared if fit else np.nan,
+        "r_squared_se": fit.rsquared_se if fit else np.nan,
+        "adj_r_squared": fit.rsquared_adj if fit else np.nan,
+        "statistic": results.fvalue,
+        "p_value": results.f_pvalue,
+        "aic": fit.aic if fit else np.nan,
+        "aic_se": fit.information_se if fit else np.nan,
+        "bic": fit.bic if fit else np.nan,
+        "bic_se": fit.information_se if fit else np.nan,
+    }
+    return pd.DataFrame(
+        [
+            {
+                "nobs": results.nobs,
+                "df_resid": results.df_resid,
+                "df_model": results.df_model,
+                "sigma": results.sigma,
+                **released,
+                "n_bins": results.release.n_bins,
+                "mu": results.release.mu,
+                "epsilon": results.epsilon,
+                "delta": results.delta,
+                "neighbours": results.privacy.neighbours,
+                "estimator": results.estimator,
+                "cov_type": results.cov_type,
+                "identified": results.determined,
+            }
+        ]
+    )

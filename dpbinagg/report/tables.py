@@ -1,4 +1,4 @@
-"""Numbers and tables as text: the few formats that all printed forms share."""
+"""Numbers, names and tables as text: the few formats that all printed forms share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpbinagg.public.domain import Categorical, Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WIDTH = 78
 """Characters in a line of printed output."""
@@ -33,6 +39,14 @@ _LATEX = {
     "⁴": r"\textsuperscript{4}",
     "×": r"$\times$",
 }
+
+_OPEN, _CLOSE = "([{", ")]}"
+_SUPERSCRIPT = {"2": "²", "3": "³", "4": "⁴"}
+_LEVEL = re.compile(r"^(?P<factor>.+?)\[(?:T\.|S\.)?(?P<level>.*)\]$", re.DOTALL)
+_CATEGORY = re.compile(r"^C\((?P<inner>.*)\)$", re.DOTALL)
+_IDENTITY = re.compile(r"^I\((?P<inner>.*)\)$", re.DOTALL)
+_QUOTED = re.compile(r"""^Q\((['"])(?P<inner>.*)\1\)$""", re.DOTALL)
+_POWER = re.compile(r"(?P<base>\w|\))\s*\*\*\s*(?P<exponent>[234])(?![\w.])")
 
 _MINUS = re.compile(r"(?<![\w.)\]])-(?=\d)")
 """The sign of a number; a hyphen would be too short."""
@@ -206,3 +220,76 @@ def latex_float(tabular: str, caption: str, label: str, notes: Sequence[str]) ->
         parts.append(f"\n\\medskip\n\\begin{{minipage}}{{0.95\\linewidth}}\\footnotesize\n{texts}")
         parts.append("\\end{minipage}")
     return "\n".join([*parts, "\\end{table}"])
+
+
+def readable(name: str, domain: Domain | None = None) -> str:
+    """A column's name in plain words, levels by their labels in `domain`.
+
+    Examples
+    --------
+    >>> readable("C(region)[T.south]"), readable("I(exper ** 2)"), readable("np.log(wage)")
+    ('region: south', 'exper²', 'log(wage)')
+    >>> readable("C(sex)[T.female]:educ")
+    'sex: female × educ'
+    >>> domain = Domain({"sex": {"levels": [1, 2], "labels": ["Man", "Woman"]}})
+    >>> readable("C(sex)[T.2]", domain)
+    'sex: Woman'
+    """
+    return " × ".join(_factor(part, domain) for part in split(name, ":"))
+
+
+def label(domain: Domain | None, factor: str, level: object) -> str:
+    """The label of a level of a factor, by its name in plain words; else the level itself."""
+    variable = domain.get(factor) if domain is not None else None
+    if not isinstance(variable, Categorical):
+        return str(level)
+    known = {str(code): text for code, text in variable.label_of.items()}
+    return known.get(str(level), str(level))
+
+
+def with_labels(frame: pd.DataFrame, domain: Domain) -> pd.DataFrame:
+    """A table with labels in place of codes, in the order of the levels."""
+    shown = frame.copy()
+    for name in frame.columns:
+        variable = domain.get(name)
+        if isinstance(variable, Categorical) and variable.labels:
+            codes = frame[name].astype("category").cat.set_categories(list(variable.levels))
+            shown[name] = codes.cat.rename_categories(variable.label_of)
+    return shown
+
+
+def split(text: str, mark: str) -> list[str]:
+    """Parts of `text` between the marks that stand outside brackets and quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif character == mark and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _factor(name: str, domain: Domain | None) -> str:
+    found = _LEVEL.match(name)
+    if found is None:
+        return _expression(name)
+    factor = _expression(found["factor"])
+    return f"{factor}: {label(domain, factor, found['level'])}"
+
+
+def _expression(code: str) -> str:
+    code = code.strip()
+    for pattern in (_CATEGORY, _IDENTITY, _QUOTED):
+        found = pattern.match(code)
+        if found is not None:
+            inner = found["inner"]
+            return _expression(split(inner, ",")[0] if pattern is _CATEGORY else inner)
+    code = re.sub(r"\bnp\.", "", code)
+    return _POWER.sub(lambda m: m["base"] + _SUPERSCRIPT[m["exponent"]], code)

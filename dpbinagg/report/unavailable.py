@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.errors import NotReleasedError
 
@@ -73,6 +76,34 @@ REASONS: dict[str, tuple[str, str]] = {
     "aic": _DISPERSION,
     "bic": _DISPERSION,
 }
+
+
+NAMES: dict[str, str] = {
+    **dict.fromkeys(("coef", "coef_", "coefs", "coefficients", "beta", "betas"), "params"),
+    **dict.fromkeys(("se", "std_err", "std_error", "std_errors", "stderr", "bse_"), "bse"),
+    **dict.fromkeys(("vcov", "cov", "covariance", "cov_params_"), "cov_params()"),
+    **dict.fromkeys(("pvalue", "p_values", "pval", "pvals"), "pvalues"),
+    **dict.fromkeys(("tvalue", "tstat", "tstats", "zvalues"), "tvalues"),
+    **dict.fromkeys(("confint", "ci", "conf_ints"), "conf_int()"),
+    **dict.fromkeys(("r2", "rsq", "r_squared", "rsquared_adjusted"), "rsquared"),
+    **dict.fromkeys(("n", "n_obs", "N", "num_obs"), "nobs"),
+    **dict.fromkeys(("residuals", "resids"), "scale, since residuals are not released"),
+    **dict.fromkeys(("plot", "coefplot", "iplot"), "plot_coefficients()"),
+    **dict.fromkeys(("etable", "as_latex", "latex"), "to_latex(), or dpbinagg.summary_table"),
+    **dict.fromkeys(
+        ("get_margeff", "margeff", "margins"),
+        "params: the effects of a linear model are its coefficients",
+    ),
+    **dict.fromkeys(("mu", "epsilon_", "delta_"), "privacy.mu and privacy.epsilon(delta)"),
+    **dict.fromkeys(("synthetic", "sample", "generate"), "synthesize()"),
+}
+"""What other packages call the same."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the name that was meant; empty without one."""
+    near = NAMES.get(name) or next(iter(get_close_matches(name, list(known), n=1)), "")
+    return f"; use {near}" if near else ""
 
 
 def not_released(name: str) -> NotReleasedError:

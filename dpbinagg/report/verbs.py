@@ -8,14 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
+from dpbinagg.public.partition import Partition
 from dpbinagg.release.saving import check_target, read_release, save_release
-from dpbinagg.release.transcript import Released
-from dpbinagg.report.results import DPResults, fit_release
+from dpbinagg.release.transcript import Released, Statistics, model_statistics
+from dpbinagg.report import table_one
+from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design, resolve, smaller
+from dpbinagg.report.results import DPResults, warn_if_not_identified
+from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
+from dpbinagg.report.table_one import Description
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,13 +96,17 @@ class Release(Released):
         estimator: EstimatorName | Literal["moments"] | None = None,
         cov_type: CovType | None = None,
     ) -> DPResults:
-        """Fit the same or a smaller model from the release, at no cost.
+        """Fit a model of released columns, at no cost.
+
+        The model of the release, or a declared one of a study, has its own rounds of scores, and a
+        smaller one what follows from them. Any other model of released columns, with any of them
+        as response, follows from the second moments: its standard errors are larger.
 
         Parameters
         ----------
         formula : str, optional
-            A formula whose columns are combinations of released ones; that of
-            `choice` by default.
+            A formula whose columns and response are combinations of released ones, or the name of
+            a model of a study; that of `choice` by default.
         estimator : str, optional
             As in `dp_ols`, or "moments"; that of `choice`, or the best that the release allows.
         cov_type : {"sandwich", "model", "HC1", "nonrobust"}, optional
@@ -108,12 +118,56 @@ class Release(Released):
             As `dp_ols` returns it.
         """
         chosen = self.choice
-        return fit_release(
-            self,
-            chosen.formula if formula is None else formula,
+        name = chosen.formula if formula is None else formula
+        return self.told_of(name)._fit(
+            self.models.get(str(name), name),
             chosen.estimator if estimator is None else estimator,
             chosen.cov_type if cov_type is None else cov_type,
         )
+
+    def _fit(
+        self,
+        formula: str | None = None,
+        estimator: str | None = None,
+        cov_type: str | None = None,
+    ) -> DPResultsWrapper:
+        """Fit the design or a smaller one; the next best estimate where one was not released."""
+        own = COV_TYPES[0] if cov_type is None else resolve(cov_type, estimator)
+        design = self.design
+        if formula is not None and formula != self.formula:
+            design = smaller(design, formula)
+        family = self.estimates(design, own)
+        estimate, notes = choose(family, estimator)
+        if cov_type is not None:
+            # The next best estimate may be shown, with another covariance.
+            notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
+        warn_if_not_identified(estimate, design)
+        return DPResultsWrapper(DPResults(self, estimate, family, design, notes))
+
+    @property
+    def origin(self) -> Release:
+        """The release that it is part of: itself, but for one model of a study."""
+        return self
+
+    def told_of(self, formula: str | None) -> Release:
+        """What the release says of a model: the declared one that holds it, or moments alone."""
+        if formula is None and not self.models:
+            return self
+        name = next(iter(self.models)) if formula is None else formula
+        if name in self.models:
+            return ModelRelease.within(self, self.models[name], name)
+        design = release_design(self, name)
+        if not self.models:
+            same = design.response_name == self.design.response_name
+            return self if same else ModelRelease.within(self, name, None)
+        held = [
+            one
+            for one in (ModelRelease.within(self, f, n) for n, f in self.models.items())
+            if is_smaller(one.design, design)
+        ]
+        if held:
+            return min(held, key=lambda one: len(one.column_names))
+        return ModelRelease.within(self, name, None)
 
     @explains_arguments
     def synthesize(
@@ -123,6 +177,8 @@ class Release(Released):
         kind: SyntheticKind = "calibrated",
         bin_id: bool = False,
         rng: Seed = None,
+        *,
+        labels: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
 
@@ -130,7 +186,55 @@ class Release(Released):
         -------
         DataFrame
         """
-        return self.ols().synthesize(size, copies, kind, bin_id, rng)
+        results = self._fit() if self.models else self.ols()
+        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
+
+    def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
+        """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.
+
+        Parameters
+        ----------
+        by : str, optional
+            A category: means and shares within its levels.
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        Description
+            Prints as text; `to_latex`, `to_html`, `to_markdown`, `to_word`, and `frame` with the
+            numbers.
+        """
+        return table_one.describe(self, by, alpha)
+
+    def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
+        """Numbers of records by the levels of two variables.
+
+        Parameters
+        ----------
+        one, other : str
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        Description
+        """
+        return table_one.crosstab(self, one, other, alpha)
+
+    def corr(self, alpha: float = 0.05) -> Description:
+        """Correlations of all numbers.
+
+        Parameters
+        ----------
+        alpha : float
+            The intervals cover with probability ``1 - alpha``.
+
+        Returns
+        -------
+        Description
+        """
+        return table_one.corr(self, alpha)
 
     def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
         """Write the release and the estimate of `choice` to a folder; see `DPResults.save`.
@@ -149,6 +253,10 @@ class Release(Released):
         Path
             The folder.
         """
+        if self.models:
+            from dpbinagg.report.study import Study
+
+            return Study(self).save(folder, overwrite, **options)
         check_target(folder, overwrite)
         try:
             with warnings.catch_warnings():
@@ -165,6 +273,68 @@ class Release(Released):
             f"<Release of {self.formula!r}: {self.n_bins} bins, "
             f"{len(self.column_names)} columns, mu = {self.mu:.4g}>"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelRelease(Release):
+    """What a release says of one model of its columns; it has the verbs of a release of its own.
+
+    Attributes
+    ----------
+    whole : Release
+    name : str or None
+        Of a declared model of a study; None for one that follows from moments alone.
+    """
+
+    whole: Release | None = None
+    name: str | None = None
+
+    @classmethod
+    def within(cls, whole: Release, formula: str, name: str | None) -> ModelRelease:
+        """A model of the columns and the response of `whole`."""
+        design = release_design(whole, formula)
+        return cls(
+            design,
+            whole.declared,
+            Partition.grid(design.domain.subset(design.variables), 1),
+            whole.allocation,
+            whole.calibration,
+            whole.privacy,
+            whole.transcript,
+            whole=whole,
+            name=name,
+        )
+
+    @cached_property
+    def steps(self) -> Steps | None:
+        """Where the shared moments and the rounds of this model lead."""
+        assert self.whole is not None
+        return fold(self.whole, self.outer, self.name)
+
+    @cached_property
+    def _views(self) -> tuple[Statistics, Statistics]:
+        assert self.whole is not None
+        return model_statistics(self.whole, self.design, self.outer, self.name)
+
+    @property
+    def origin(self) -> Release:
+        """The release that tells of this model."""
+        assert self.whole is not None
+        return self.whole
+
+    def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
+        """Not here: the whole release is saved."""
+        raise ReleaseError(
+            "this model is part of a release of more; save that, by study.save(folder) or "
+            "release.origin.save(folder)"
+        )
+
+    def told_of(self, formula: str | None) -> Release:
+        """As the whole release tells it."""
+        assert self.whole is not None
+        if formula is None or formula == self.formula:
+            return self
+        return self.whole.told_of(formula)
 
 
 def load_release(folder: str | Path) -> Release:

@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpbinagg import __version__
-from dpbinagg.report.identification import identified
-from dpbinagg.report.labels import readable
-from dpbinagg.report.tables import decimals_for, listed, number, whole
+from dpbinagg.report.inference import identified
+from dpbinagg.report.tables import decimals_for, listed, number, readable, whole
 
 if TYPE_CHECKING:
     from dpbinagg.accounting.privacy import Privacy
@@ -73,7 +72,11 @@ def findings(
     order = sorted(told.tolist(), key=lambda j: -abs(float(results.tvalues[j])))
     clear, rest = [], []
     for j in order:
-        name, low, high = readable(design.column_names[j]), float(ends[j][0]), float(ends[j][1])
+        name, low, high = (
+            readable(design.column_names[j], design.domain),
+            float(ends[j][0]),
+            float(ends[j][1]),
+        )
         if j == design.intercept:
             continue
         if not (low > 0.0 or high < 0.0):

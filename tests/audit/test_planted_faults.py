@@ -18,16 +18,14 @@ import pytest
 
 from dpbinagg import Budget, api
 from dpbinagg.audit import AuditReport, audit_release
-from dpbinagg.engines import memory
+from dpbinagg.engines import base
 from dpbinagg.errors import DataError
 from dpbinagg.formula.rows import RowMap
 from dpbinagg.kernel import cells, maps, privtree, view
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.grid import LINEAR_BITS
-from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.noise import SeededNoise
-from dpbinagg.kernel.questions import Answer
-from dpbinagg.kernel.sums import Sum
+from dpbinagg.kernel.questions import Answer, Sum
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol import settings
 from dpbinagg.protocol.conduct import Dialogue
@@ -189,9 +187,13 @@ def ranges_past_the_mechanism(patch: Patch) -> None:
 
 
 def moments_with_halved_noise(patch: Patch) -> None:
-    real = Moments.norm2.fget
-    assert real is not None
-    patch.setattr(Moments, "norm2", property(lambda self: real(self) / 4))
+    real = maps.Moments.__post_init__
+
+    def faulty(self: maps.Moments) -> None:
+        real(self)
+        object.__setattr__(self, "norm2", self.norm2 / 4)
+
+    patch.setattr(maps.Moments, "__post_init__", faulty)
 
 
 def vectors_not_cut(patch: Patch) -> None:
@@ -243,7 +245,7 @@ def empty_bins_blanked(patch: Patch) -> None:
 
     def faulty(self: Dialogue, questions: Any, mus: Any, rows: Any = None) -> list[Answer]:
         answers = real(self, questions, mus, rows)
-        partition = questions[0].groups[0][1].cut_by if questions else None
+        partition = questions[0].partition if questions else None
         if partition is None:
             return answers
         records = self.curator._engine._piece.records  # type: ignore[attr-defined]
@@ -258,10 +260,10 @@ def empty_bins_blanked(patch: Patch) -> None:
 def outlier_unclipped(patch: Patch) -> None:
     real = maps.Deviations.vectors
 
-    def faulty(self: maps.Deviations, view_: Any, projection: Any) -> Any:
-        whole = real(self, view_, projection)
+    def faulty(self: maps.Deviations, view_: Any) -> Any:
+        whole = real(self, view_)
         if self.columns == (-1,):
-            scaled = (view_.columns[1] - self.centre[0]) / self.unit_of[0]
+            scaled = (view_.mapped.response - self.centre[0]) / self.unit_of[0]
             whole[0] = np.trunc(np.clip(scaled, -1e6, 1e6) * 2.0**LINEAR_BITS)
         return whole
 
@@ -288,14 +290,14 @@ def replacement_taken_for_addition(patch: Patch) -> None:
 
 
 def undeclared_level_refused(patch: Patch) -> None:
-    real = memory.complete
+    real = base.parted
 
     def faulty(records: Any) -> Any:
         if any((column < 0).any() for column in records.values() if column.dtype.kind == "i"):
             raise DataError("the table holds a level that was not declared")
         return real(records)
 
-    patch.setattr(memory, "complete", faulty)
+    patch.setattr(base, "parted", faulty)
 
 
 def exact_sums_beside_noisy_ones(patch: Patch) -> None:

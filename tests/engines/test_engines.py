@@ -14,11 +14,10 @@ from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import column_scaling
-from dpbinagg.kernel.cells import LevelCells, NumberCells
+from dpbinagg.kernel.cells import LevelCells, NumberCells, PrefixCells
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.maps import OneHot, Outer, Unit
-from dpbinagg.kernel.questions import Question, alone, weigh
-from dpbinagg.kernel.sums import CodeCounts, Engine, Sum
+from dpbinagg.kernel.maps import OneHot, Outer, UnitInside
+from dpbinagg.kernel.questions import Engine, Question, Sum, alone, weigh
 from dpbinagg.kernel.view import Projection
 from dpbinagg.protocol.conduct import open_table
 from dpbinagg.protocol.ranges import histogram_edges
@@ -101,7 +100,7 @@ def joint_question(design: Design) -> Question:
     size = column_scaling(design).size
     rng = np.random.default_rng(9)
     projection = Projection(rng.normal(size=(3, size)), rng.normal(size=size), 200.0, 200.0)
-    groups = [(1.0, Unit("wr", 90.0)), (0.4, Outer("wr", 200.0)), (0.3, Outer("w", 2.0))]
+    groups = [(1.0, UnitInside("wr", 90.0)), (0.4, Outer("wr", 200.0)), (0.3, Outer("w", 2.0))]
     return Question("joint", weigh(groups), projection)
 
 
@@ -119,8 +118,10 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
         "total": engine.map_reduce(Sum((count_question(),), None)),
     }
     paths = Paths(design.domain.subset(design.variables), design.variables, 24)
-    found["codes"] = engine.map_reduce(CodeCounts(paths, 16, None))
-    tree = Curator(engine, 0).partition(paths, 3.0, 4.0)
+    found["codes"] = engine.map_reduce(
+        Sum((Question("codes", alone(OneHot(PrefixCells(paths, 16, 0, np.zeros(1, int))))),))
+    )
+    tree = Partition.of_tree(Curator(engine, 0).partition(paths, 3.0, 4.0))
     found["tree"] = tree.to_dict()
     grid = Partition.grid(design.domain.subset(design.variables), 2)
     shares = Allocation(0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)

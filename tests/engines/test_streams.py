@@ -15,7 +15,7 @@ from dpbinagg import DataError, Domain, dp_ols
 from dpbinagg.engines import cluster, room, stream
 from dpbinagg.formula import build_design
 from dpbinagg.kernel.grid import MOST_RECORDS
-from dpbinagg.kernel.sums import Sum
+from dpbinagg.kernel.questions import Sum
 from dpbinagg.protocol.conduct import open_table
 from dpbinagg.reading import frames
 from dpbinagg.release.questions import count_question

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.kernel import cells, maps
-from dpbinagg.kernel.moments import Moments
 from dpbinagg.kernel.questions import Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Domain
@@ -47,8 +46,6 @@ def questions(seed: int = 0) -> dict[str, Question]:
         GRID, (1, 2, -1), np.zeros((18, 3)), np.tile([0.7, 2.0, 0.0], (18, 1)), 1.3
     )
     of_f: dict[str, Any] = {
-        "unit of w": maps.Unit("w", 1.5),
-        "unit of w r": maps.Unit("wr", 2.0),
         "direction of w": maps.Direction("w", 1.5),
         "direction of w r": maps.Direction("wr", 1.5),
         "outer of w": maps.Outer("w", 1.5),
@@ -56,15 +53,13 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "outer beyond": maps.OuterBeyond("w", 2.0),
         "outer beyond of w r": maps.OuterBeyond("wr", 2.0),
         "norm of w": maps.OneHot(cells.NormCells("w", norm)),
+        "norm of r": maps.OneHot(cells.NormCells("r", norm)),
         "norm of w r": maps.OneHot(cells.NormCells("wr", norm)),
-        "sign of r": maps.OneHot(cells.NormCells("r", norm, signed=True)),
-        "factor": maps.OneHot(cells.FactorCells(0, LEVELS)),
-        "scores by factor": maps.Tensor(cells.FactorCells(0, LEVELS), maps.Unit("wr", 2.0)),
         "unit and inside of w": maps.UnitInside("w", 1.5),
         "unit and inside of w r": maps.UnitInside("wr", 2.0),
-        "moments": Moments(4, 3.0, (LEVELS,), 2.0),
-        "moments, all cut": Moments(4, 0.01, (LEVELS,), 0.01),
-        "moments of codes": Moments(0, 1.0, (LEVELS,), 2.0),
+        "moments": maps.Moments(4, 3.0, (LEVELS,), 2.0),
+        "moments, all cut": maps.Moments(4, 0.01, (LEVELS,), 0.01),
+        "moments of codes": maps.Moments(0, 1.0, (LEVELS,), 2.0),
     }
     raw: dict[str, Any] = {
         "everyone": maps.OneHot(cells.Everyone()),
@@ -76,11 +71,9 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "level": maps.OneHot(cells.LevelCells("g", LEVELS)),
         "level, outside": maps.OneHot(cells.LevelCells("g", LEVELS, True, True)),
         "level, missing": maps.OneHot(cells.LevelCells("g", LEVELS, missing=True)),
-        "interval": maps.Interval("z", -2.0, 2.0),
         "two-way": maps.Tensor(
             cells.LevelCells("g", LEVELS), maps.OneHot(cells.NumberCells("x", edges))
         ),
-        "sum by level": maps.Tensor(cells.LevelCells("g", LEVELS), maps.Interval("z", -2.0, 2.0)),
     }
     mapped: dict[str, Any] = {
         "bins": maps.OneHot(cells.BinCells(GRID)),

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.kernel import counts as counts_module
-from dpbinagg.kernel import histogram as module
-from dpbinagg.kernel.counts import PrefixCounts, Selection, count_codes, dense_prefixes
+from dpbinagg.kernel import privtree as module
+from dpbinagg.kernel.cells import NumberCells, PrefixCells
 from dpbinagg.kernel.noise import SeededNoise
-from dpbinagg.kernel.privtree import privtree
+from dpbinagg.kernel.privtree import PrefixCounts, privtree
+from dpbinagg.kernel.view import Part, View
 from dpbinagg.protocol.ranges import bin_index, histogram_edges
+from dpbinagg.public.bins import FEW, TreeLocator
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.public.paths import Paths
-from dpbinagg.public.prefixes import PrefixTables
 
 VARIABLES = [
     Numeric(),
@@ -31,11 +31,10 @@ VARIABLES = [
 
 
 @pytest.mark.parametrize("variable", VARIABLES, ids=repr)
-def test_histogram_is_that_of_a_search(variable: Numeric, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SMALL", 0)
+def test_histogram_is_that_of_a_search(variable: Numeric) -> None:
     edges = histogram_edges(variable)
     rng = np.random.default_rng(0)
-    special = [0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324]
+    special = [0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324, np.inf, -np.inf]
     values = np.concatenate(
         [
             edges,
@@ -48,7 +47,13 @@ def test_histogram_is_that_of_a_search(variable: Numeric, monkeypatch: pytest.Mo
         ]
     )
     expected = np.bincount(bin_index(edges, values), minlength=len(edges) - 1)
-    np.testing.assert_array_equal(module.histogram(values, edges), expected)
+    rng.shuffle(values)
+    found = NumberCells("x", edges).counts(View(Part({"x": values}), None, {}), None)
+    np.testing.assert_array_equal(found, expected)
+    values[::7] = np.nan
+    cells, view = NumberCells("x", edges, missing=True), View(Part({"x": values}), None, {})
+    by_search = np.bincount(cells.index(view, None), minlength=cells.n_cells)
+    np.testing.assert_array_equal(cells.counts(view, None), by_search)
 
 
 @examples(60)
@@ -58,47 +63,53 @@ def test_histogram_is_that_of_a_search(variable: Numeric, monkeypatch: pytest.Mo
     power=st.sampled_from([1, 3, 12]),
     seed=st.integers(0, 1000),
 )
-def test_prefix_tables_find_the_interval(depth: int, n_starts: int, power: int, seed: int) -> None:
+def test_tables_find_the_bin_of_a_code(depth: int, n_starts: int, power: int, seed: int) -> None:
+    """Whatever ascending codes bins begin with, and whichever way a code is looked up."""
     rng = np.random.default_rng(seed)
     size = 2**depth
     starts = np.unique((rng.random(n_starts) ** power * size).astype(np.int64))
     starts[0] = 0
     codes = np.concatenate(
-        [starts, np.maximum(starts - 1, 0), (rng.random(500) ** power * size).astype(np.int64)]
+        [starts, np.maximum(starts - 1, 0), (rng.random(FEW) ** power * size).astype(np.int64)]
     )
+    paths = Paths(Domain({"x": (0, 1), "z": (0, 1)}), ("x", "z"), depth)
+    assert paths.depth == depth
+    tree = TreeLocator(paths, np.full(len(starts), depth), starts)
     expected = np.searchsorted(starts, codes, side="right") - 1
-    np.testing.assert_array_equal(PrefixTables.of(starts, depth).locate(codes), expected)
+    np.testing.assert_array_equal(tree.locate_codes(codes), expected)
+    np.testing.assert_array_equal(tree.locate_codes(codes[:FEW]), expected[:FEW])
 
 
 @pytest.mark.parametrize("first_bits", [1, 4, 20])
 def test_counts_found_on_demand_give_the_same_tree(
     first_bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counts_module, "FIRST_BITS", first_bits)
+    monkeypatch.setattr(module, "FIRST_BITS", first_bits)
     rng = np.random.default_rng(1)
     domain = Domain({"x": (0, 1), "g": ["a", "b", "c"], "k": range(37)})
     paths = Paths(domain, tuple(domain), 24)
     n = 5000
-    codes = paths.codes(
-        {"x": rng.random(n) ** 6, "g": rng.integers(0, 3, n), "k": rng.integers(0, 37, n) * 1.0}
-    )
+    records = {
+        "x": rng.random(n) ** 6,
+        "g": rng.integers(0, 3, n),
+        "k": rng.integers(0, 37, n) * 1.0,
+    }
     passes = 0
 
-    def counter(bits: int, selection: Selection | None) -> tuple[np.ndarray, np.ndarray]:
+    def count(cells: PrefixCells) -> np.ndarray:
         nonlocal passes
         passes += 1
-        counts = count_codes(codes, paths.depth, bits, selection)
-        prefixes = dense_prefixes(bits, selection)
-        return prefixes[counts > 0], counts[counts > 0]
+        return cells.counts(View(Part(records), None, {}), None)
 
     class Sorted:
         def between(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
             return np.searchsorted(ordered, stop) - np.searchsorted(ordered, start)
 
-    ordered = np.sort(codes)
+    ordered = np.sort(paths.codes(records))
     trees = [
-        privtree(paths, counts, 2.0, SeededNoise(np.random.default_rng(2)), theta=3.0).to_dict()
-        for counts in (Sorted(), PrefixCounts(paths.depth, counter))
+        privtree(paths, counts.between, 2.0, SeededNoise(np.random.default_rng(2)), theta=3.0)
+        for counts in (Sorted(), PrefixCounts(paths, count))
     ]
-    assert trees[0] == trees[1]
+    assert trees[0].leaf_depth.tolist() == trees[1].leaf_depth.tolist()
+    assert trees[0].leaf_prefix.tolist() == trees[1].leaf_prefix.tolist()
     assert 1 <= passes <= 24

@@ -14,7 +14,7 @@ from dpbinagg.kernel.grid import (
     LINEAR_BITS,
     LONGEST_RUN,
     MOST_RECORDS,
-    Total,
+    add_up,
     cut,
     norms,
     put_combinations,
@@ -22,7 +22,7 @@ from dpbinagg.kernel.grid import (
     whole_square,
 )
 from dpbinagg.kernel.maps import Deviations
-from dpbinagg.kernel.view import ONE, Part, Rows, View, Workspace
+from dpbinagg.kernel.view import ONE, Part, Rows, View
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.grid import FACTOR_BITS, on_grid
 from dpbinagg.public.partition import Partition
@@ -54,13 +54,13 @@ def test_no_value_contributes_more_than_one(centre: float, unit: float) -> None:
     with warnings.catch_warnings(action="error"):
         # The inverse of a unit is public, and may be infinite.
         warnings.filterwarnings("ignore", message="overflow encountered in.* divide")
-        view = View(Part(records), rows, Workspace())
+        view = View(Part(records), rows, {})
         for map_ in (deviations, response):
-            whole = map_.vectors(view, None)
+            whole = map_.vectors(view)
             assert (whole == np.rint(whole)).all()
             assert ((whole**2).sum(axis=0) <= 4.0**LINEAR_BITS).all()
         out = np.empty((3, known.sum()))
-        rows.put_factors(*view.columns, out)
+        rows.put_factors(*view.mapped[:2], out)
     assert (np.abs(out) <= ONE).all()
 
 
@@ -98,10 +98,13 @@ def test_lengths_do_not_depend_on_the_number_of_vectors() -> None:
 
 
 def test_sums_beyond_64_bits() -> None:
-    total = Total((1,))
-    for _ in range(20):
-        total.add(np.array([MOST_RECORDS << 40]), MOST_RECORDS)
-    assert total.whole().tolist() == [20 * MOST_RECORDS << 40]
+    one = (MOST_RECORDS, [np.array([MOST_RECORDS << 40])])
+    (total,) = add_up([np.zeros(1, dtype=np.int64)], [one] * 20)
+    assert total.tolist() == [20 * MOST_RECORDS << 40]
+    few = (5, [np.array([7])])
+    (total,) = add_up([np.zeros(1, dtype=np.int64)], [few] * 20)
+    assert total.dtype == np.int64
+    assert total.tolist() == [140]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 42, 43, 85])

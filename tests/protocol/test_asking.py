@@ -10,8 +10,7 @@ import pytest
 
 from dpbinagg.formula import build_design
 from dpbinagg.kernel.maps import UNIT_BITS
-from dpbinagg.kernel.questions import Answer, Question, scales_of
-from dpbinagg.kernel.sums import Sum
+from dpbinagg.kernel.questions import Answer, Question, Sum, scales_of
 from dpbinagg.kernel.view import Part
 from dpbinagg.protocol.rows import coded_rows
 from dpbinagg.public.domain import Domain

@@ -70,6 +70,7 @@ def test_every_field_of_a_release_is_compared():
         "privacy",
         "transcript",
         "choice",
+        "models",
     }
 
 

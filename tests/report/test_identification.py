@@ -24,8 +24,7 @@ from dpbinagg.errors import (
     IdentificationWarning,
     NotIdentifiedError,
 )
-from dpbinagg.report import charts, identification, page, pictures
-from dpbinagg.report.results import fit_release
+from dpbinagg.report import charts, inference, notes, page, pictures
 from dpbinagg.report.verbs import Release
 
 EDUC, EXPER, SQUARE = 4, 5, 6
@@ -207,8 +206,8 @@ def test_the_limit_is_half_a_standard_error():
         left[EXPER, EXPER] = (share * BSE[EXPER]) ** 2
         estimate = replace(make_estimate(), dependence=left)
         row = np.eye(7)[[EXPER]]
-        assert identification.contrasts_identified(estimate, row)[0] == told
-        assert identification.jointly_identified(estimate, np.eye(7)[[EXPER, SQUARE]]) == told
+        assert inference.contrasts_identified(estimate, row)[0] == told
+        assert inference.jointly_identified(estimate, np.eye(7)[[EXPER, SQUARE]]) == told
 
 
 def test_joint_tests_need_every_combination():
@@ -219,7 +218,7 @@ def test_joint_tests_need_every_combination():
     cov[pair] = [[1.0, 0.9], [0.9, 1.0]]
     left[pair] = [[0.1, -0.1], [-0.1, 0.1]]
     estimate = replace(make_estimate(), cov=cov, dependence=left)
-    assert identification.contrasts_identified(estimate, np.eye(7)).all()
+    assert inference.contrasts_identified(estimate, np.eye(7)).all()
     res = make_results(family={"refined": estimate})
     with pytest.raises(NotIdentifiedError, match="one by one"):
         res.f_test("educ = 0, exper = 0")
@@ -264,18 +263,18 @@ def test_fitting_warns_and_names_the_terms(monkeypatch):
     family = {**make_family(), "refined": partial()}
     monkeypatch.setattr(Release, "estimates", lambda *_: family)
     with pytest.warns(IdentificationWarning, match="does not determine the coefficients of educ"):
-        fit_release(make_release())
+        make_release().ols()
 
 
 def test_what_nobody_judged_counts_as_identified():
     estimate = make_estimate()
     assert estimate.identified_terms is None
-    assert identification.identified(estimate).all()
-    assert identification.masked(estimate) is estimate
-    assert identification.sentences(estimate, list(DOMAIN), np.ones((3, 7))) == []
+    assert inference.identified(estimate).all()
+    assert inference.masked(estimate) is estimate
+    assert notes.sentences(estimate, list(DOMAIN), np.ones((3, 7))) == []
 
 
 def test_contrasts_in_words():
     names = ["a", "b", "c"]
-    assert identification.contrast_text(np.array([1.0, 0.0, -1.0]), names) == "a - c"
-    assert identification.contrast_text(np.array([-2.0, 0.5, 0.0]), names) == "-2 a + 0.5 b"
+    assert inference.contrast_text(np.array([1.0, 0.0, -1.0]), names) == "a - c"
+    assert inference.contrast_text(np.array([-2.0, 0.5, 0.0]), names) == "-2 a + 0.5 b"

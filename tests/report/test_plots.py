@@ -30,8 +30,8 @@ from dpbinagg.public.domain import Domain
 from dpbinagg.public.rows import rows_of
 from dpbinagg.release.transcript import Transcript
 from dpbinagg.report import margins, pictures
-from dpbinagg.report.labels import readable
 from dpbinagg.report.plots import plot_bins, plot_coefficients, plot_synthetic
+from dpbinagg.report.tables import readable
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ from dpbinagg.errors import (
     ReleaseError,
 )
 from dpbinagg.public.domain import Domain
-from dpbinagg.report.fitting import choose, model_design
+from dpbinagg.report.choice import choose, smaller
 from dpbinagg.report.results import DPResults, DPResultsWrapper
 from dpbinagg.report.unavailable import REASONS
 
@@ -227,7 +227,7 @@ def test_nested_f_test_is_the_wald_test_of_the_left_out_terms(res: DPResultsWrap
 
 
 def test_a_smaller_model_keeps_its_own_design(res: DPResultsWrapper) -> None:
-    design = model_design(res.release, "np.log(wage) ~ educ")
+    design = smaller(res.release.design, "np.log(wage) ~ educ")
     estimate = make_estimate(params=np.array([1.0, 0.1]), bse=np.array([0.1, 0.01]))
     small = DPResultsWrapper(DPResults(res.release, estimate, {"refined": estimate}, design))
     assert list(small.params.index) == ["Intercept", "educ"]
@@ -242,7 +242,7 @@ def test_a_smaller_model_keeps_its_own_design(res: DPResultsWrapper) -> None:
     b, v = PARAMS[slopes], np.asarray(res.cov_params())[np.ix_(slopes, slopes)]
     assert f == pytest.approx(b @ np.linalg.solve(v, b) / 5)
     with pytest.raises(FormulaError, match="left side"):
-        model_design(res.release, "wage ~ educ")
+        smaller(res.release.design, "wage ~ educ")
     with pytest.raises(FormulaError, match="not a linear combination"):
         res.compare_f_test("np.log(wage) ~ np.sqrt(educ)")
 
@@ -250,11 +250,11 @@ def test_a_smaller_model_keeps_its_own_design(res: DPResultsWrapper) -> None:
 def test_a_smaller_model_says_which_variable_was_not_released() -> None:
     release = make_release()
     with pytest.raises(FormulaError, match="'sex' is not in the released formula"):
-        model_design(release, "np.log(wage) ~ educ + C(sex)")
+        smaller(release.design, "np.log(wage) ~ educ + C(sex)")
     with pytest.raises(FormulaError, match="df= places knots"):
-        model_design(release, "np.log(wage) ~ bs(exper, df=4)")
+        smaller(release.design, "np.log(wage) ~ bs(exper, df=4)")
     with pytest.raises(FormulaError, match="must be a string"):
-        model_design(release, 3)
+        smaller(release.design, 3)
 
 
 def test_a_covariance_without_full_rank_prints_without_warnings() -> None:

@@ -430,7 +430,7 @@ def test_too_little_memory_does_not_tell_the_number_of_records(
         np.empty((len(frame), 2**40))
         raise AssertionError
 
-    for name in ("engines.memory.complete", "kernel.view.Rows.put_factors", "kernel.maps.cut"):
+    for name in ("engines.memory.complete", "kernel.view.Rows.put_factors", "kernel.view.cut"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dpbinagg.{name}", short)
             with pytest.raises(MemoryError, match="too little memory") as caught:

@@ -19,12 +19,13 @@ from properties import examples
 
 from dpbinagg.audit.specification import Specification
 from dpbinagg.audit.tables import ordinary_table
-from dpbinagg.kernel.mechanism import (
+from dpbinagg.kernel.noise import (
     MARGIN,
     NOISE_BITS,
+    SecureNoise,
+    SeededNoise,
     gaussian_mechanism,
 )
-from dpbinagg.kernel.noise import SecureNoise, SeededNoise
 
 GRID_BITS = 40
 BOUNDS: dict[str, Any] = {"x": (0, 0.3), "z": (-1e5, 7), "g": ["a", "b", "c"], "y": (-1, 1e3)}

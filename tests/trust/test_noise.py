@@ -18,7 +18,9 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -32,14 +34,17 @@ from scipy import stats
 
 from dpbinagg import Budget, dp_release
 from dpbinagg.errors import BudgetError
-from dpbinagg.kernel import errands, noise
-from dpbinagg.kernel.mechanism import (
+from dpbinagg.kernel import noise
+from dpbinagg.kernel.noise import (
     MARGIN,
     NOISE_BITS,
+    Noise,
+    SecureNoise,
+    SeededNoise,
     gaussian_mechanism,
     in_noise_units,
+    noise_source,
 )
-from dpbinagg.kernel.noise import Noise, SecureNoise, SeededNoise, noise_source
 
 SCALE = 2.0**40
 GRID_BITS = 40
@@ -133,7 +138,7 @@ def test_neighbours_are_no_farther_apart_than_mu_says(
 
 def test_without_the_margin_neighbours_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same comparison catches a mechanism that forgets that sums are cut."""
-    monkeypatch.setattr("dpbinagg.kernel.mechanism.MARGIN", 1.0)
+    monkeypatch.setattr("dpbinagg.kernel.noise.MARGIN", 1.0)
     mu, far = 2.0**-17, 0
     for start in range(20):
         one = np.full(9, start, dtype=object)
@@ -219,8 +224,8 @@ def test_forks_never_repeat() -> None:
 def wait_for_the_stock(source: SecureNoise) -> None:
     """Until all that was begun is drawn, by whoever."""
     for stock in source._stocks.values():
-        for _, errand in stock._begun:
-            errand.result()
+        for _, future in stock._begun:
+            future.result()
 
 
 def _drawn_ahead(source: SecureNoise, queue: Any) -> None:
@@ -348,13 +353,39 @@ def test_the_stock_is_bounded() -> None:
 def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     monkeypatch.setattr(noise, "_sample", lambda kind, size: drawn.append(size))
-    monkeypatch.setattr(noise, "begin", errands.Errand)
+    waiting: list[Callable[[], NDArray[np.int64]]] = []
+
+    class Later:
+        """Threads that have not begun yet."""
+
+        def submit(self, *work: Any) -> Future[NDArray[np.int64]]:
+            waiting.append(partial(*work))
+            return Future()
+
+    monkeypatch.setattr(noise, "alone", lambda: False)
+    monkeypatch.setattr(noise, "pool", lambda *_: Later())
     source = SecureNoise()
-    waiting = [errand for _, errand in source._stocks["gaussian", noise.MAX_SCALE]._begun]
     assert waiting
     del source
-    assert all(len(errand.result()) == 0 for errand in waiting)
+    assert all(len(work()) == 0 for work in waiting)
     assert not drawn
+
+
+@pytest.mark.parametrize("lonely", [True, False])
+def test_what_nobody_has_begun_is_drawn_by_who_asks(
+    lonely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Never:
+        """Threads that are busy with something else."""
+
+        def submit(self, *work: Any) -> Future[NDArray[np.int64]]:
+            return Future()
+
+    monkeypatch.setattr(noise, "alone", lambda: lonely)
+    monkeypatch.setattr(noise, "pool", lambda *_: Never())
+    source = SecureNoise()
+    taken = np.concatenate([source.gaussian(size, SCALE) for size in (3, 700, 90, 2_000)])
+    assert len(np.unique(taken)) == len(taken) == 2_793
 
 
 def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,8 +76,22 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     request = MomentRequest(whitening, radius, coefficients, reach, layout.levels)
     g_map, y_map = _maps(layout, request, mean, back * radius)
     y_map[0], y_map[-1] = centre, reach
-    floor = (1e-3 * reach) ** 2
-    return MomentPlan(request, g_map, y_map, guess, max(float(response.var()), floor))
+    variance = variance_of(response, abs(layout.scale_y))
+    return MomentPlan(request, g_map, y_map, guess, variance)
+
+
+def variance_of(response: Array, scale: float) -> float:
+    """Variance of a response, and what it is taken for at least where its margin hardly varies.
+
+    Parameters
+    ----------
+    response : (n,) array
+        Of records of the product of the margins.
+    scale : float
+        Half the width of its bounds.
+    """
+    reach = max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
+    return max(float(response.var()), (1e-3 * reach) ** 2)
 
 
 def _maps(

@@ -73,7 +73,7 @@ def plan_round(state: State, mu: float) -> tuple[State, RoundRequest]:
     first = FIRST_CELL * (1.0 if state.done else FIRST_ROUND)
     radius = None if last else _radius(state, mu)
     request = RoundRequest(
-        coefficients=state.layout.design_map @ state.params,
+        coefficients=state.layout.design_map @ state.params + state.layout.offset,
         whitening=state.whitening @ state.layout.design_map.T,
         clip=CLIP * state.usual,
         edges=np.asarray(state.usual * first * RATIO ** np.arange(CELLS)),

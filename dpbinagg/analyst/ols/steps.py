@@ -10,13 +10,14 @@ import numpy as np
 from dpbinagg.analyst.ols.coordinates import Coordinates, coordinates
 from dpbinagg.analyst.ols.finish import Fitted
 from dpbinagg.analyst.ols.margins import Margin, product_records
-from dpbinagg.analyst.ols.moments import MomentPlan, plan_moments
+from dpbinagg.analyst.ols.moments import MomentPlan, plan_moments, variance_of
 from dpbinagg.analyst.ols.rounds import update
 from dpbinagg.analyst.ols.start import start
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
 from dpbinagg.formula.scaling import RowLayout, row_layout
+from dpbinagg.formula.union import combinations
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
@@ -26,11 +27,21 @@ SAME = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Public facts that follow from one-way counts: coordinates, and what moments are asked for."""
+    """Public facts that follow from one-way counts: coordinates, and what moments are asked for.
+
+    Attributes
+    ----------
+    layout : RowLayout
+    public : Coordinates
+    moments : MomentPlan
+    records : (n, p + 1) array
+        Columns and response of records of the product of the margins.
+    """
 
     layout: RowLayout
     public: Coordinates
     moments: MomentPlan
+    records: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +108,50 @@ def begin(design: Design, working: Domain, margins: Mapping[str, Margin]) -> Pla
     columns, response = columns[known], response[known]
     layout = row_layout(design)
     public = coordinates(columns, design.intercept)
-    return Plan(layout, public, plan_moments(layout, columns, response))
+    moments = plan_moments(layout, columns, response)
+    return Plan(layout, public, moments, np.column_stack([columns, response]))
+
+
+def plan_of(whole: Plan, outer: Design, model: Design) -> Plan:
+    """The plan of a model whose columns and response `outer` has, of which `whole` is the plan."""
+    return model_plan(whole, *combinations(outer, model), model.intercept)
+
+
+def model_plan(whole: Plan, columns: Array, response: Array, intercept: int | None) -> Plan:
+    """The plan of a model whose columns and response are combinations of those of another plan.
+
+    Its moments are those that the other plan asks for, seen in its own columns: ``x = L'z``,
+    ``y = l'z``, with z the columns and the response of the other plan.
+
+    Parameters
+    ----------
+    whole : Plan
+        With p columns.
+    columns : (p + 1, q) array
+        L.
+    response : (p + 1,) array
+        l.
+    intercept : int or None
+    """
+    of_f = np.column_stack([whole.layout.design_map, whole.layout.response])
+    layout = replace(
+        whole.layout,
+        design_map=of_f @ columns,
+        numeric=np.empty(0, dtype=np.intp),
+        intercept=intercept,
+        offset=whole.layout.response - of_f @ response,
+    )
+    of_g = np.column_stack([whole.moments.g_map, whole.moments.y_map])
+    records, values = whole.records @ columns, whole.records @ response
+    guess = np.zeros(columns.shape[1])
+    if intercept is not None:
+        guess[intercept] = values.mean()
+    moments = MomentPlan(
+        whole.moments.request,
+        of_g @ columns,
+        of_g @ response,
+        guess,
+        variance_of(values, float(np.abs(of_f[1:] @ response).sum())),
+    )
+    made = np.column_stack([records, values])
+    return Plan(layout, coordinates(records, intercept), moments, made)

@@ -1,0 +1,271 @@
+"""What users of R, Stata, statsmodels and other packages type ends in a sentence with the remedy.
+
+None of these sentences holds a value of the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbinagg import Domain, dp_ols, plan
+from dpbinagg.errors import ArgumentError, DataError, DPBinAggError, FormulaError
+
+N = 400
+SECRET = ("4711.25", "canary")
+BOUNDS: dict[str, Any] = {
+    "wage": (1, 150),
+    "educ": (0, 20),
+    "age": (18, 90),
+    "region": ["N", "S"],
+    "log.wage": (0, 10),
+    "annual income": (0, 1e6),
+    "größe": (1, 3),
+    "if": (0, 1),
+}
+FORMULA = "wage ~ educ + age"
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    educ, age = rng.uniform(0, 20, N), rng.uniform(18, 90, N)
+    frame = pd.DataFrame(
+        {
+            "educ": educ,
+            "age": age,
+            "wage": 5 + 2 * educ + 0.3 * age + rng.normal(0, 5, N),
+            "region": rng.choice(["N", "S"], N),
+            "log.wage": rng.uniform(0, 10, N),
+            "annual income": rng.uniform(0, 1e6, N),
+            "größe": rng.uniform(1, 3, N),
+            "if": rng.uniform(0, 1, N),
+        }
+    )
+    frame.loc[3, "wage"], frame.loc[4, "region"] = 4711.25, "canary"
+    return frame
+
+
+@pytest.fixture(scope="module")
+def results(table: pd.DataFrame) -> Any:
+    return dp_ols(FORMULA, table, mu=5, bounds=BOUNDS, rng=1)
+
+
+def refused(call: Callable[[], Any], *parts: str, kind: type[Exception] = DPBinAggError) -> None:
+    """The call ends in one sentence of the package that has all of `parts`."""
+    with pytest.raises(kind) as caught:
+        call()
+    text = str(caught.value)
+    for part in parts:
+        assert part in text
+    assert len(text) < 700
+    assert not any(secret in text for secret in SECRET)
+
+
+FORMULAS = [
+    ("wage = educ + age", '"wage ~ educ + age"'),
+    ("wage educ age", '"wage ~ educ + age"'),
+    ("reg wage educ age", '"wage ~ educ + age"'),
+    ("regress wage educ age, robust", '"wage ~ educ + age"'),
+    ("wage ~ educ, robust", "options of Stata"),
+    ("wage ~ educ age, vce(cluster region)", "cov_type='HC1'"),
+    ("wage ~ ", '"wage ~ 1"'),
+    ("~ educ", "exactly one response"),
+    ("wage ~ L.educ", "another record"),
+    ("wage ~ L2.educ + educ", "L2.educ"),
+    ("wage ~ D.educ", "another record"),
+    ("wage ~ lag(educ)", "other records"),
+    ("wage ~ educ.shift(1)", "other records"),
+    ("wage ~ np.cumsum(educ)", "other records"),
+    ("wage ~ (educ > 12) & (age > 30)", "I((x > 0) & (z > 0))"),
+    ("wage ~ (educ > 12) or (age > 30)", "joined inside I()"),
+    ("wage ~ educ | region | (age ~ educ)", "instrumental variables do not exist"),
+    ("wage ~ 1 + [educ ~ age]", "instrumental variables do not exist"),
+    ("wage ~ case_when(educ > 12 ~ 1)", "np.where(x > 3, 1, 0)"),
+    ("wage ~ educ - np.mean(educ)", "none of its terms"),
+    ("wage ~ educ + age - region", "none of its terms"),
+    ("wage ~ round(educ)", "np.rint(x)"),
+    ("wage ~ educ^2", "I(educ ** 2)"),
+    ("wage ~ educ | region", "does not absorb"),
+    ("wage ~ region %in% c('N')", "I((region == 'N'))"),
+    ("wage ~ factor(region)", "C(region)"),
+    ("wage ~ i(region, ref = 'S')", "C(region, Treatment('S'))"),
+    ("wage ~ relevel(region, 'S')", "C(region, Treatment('S'))"),
+    ("wage ~ i.region", "C(region)"),
+    ("wage ~ annual income", 'Q("annual income")'),
+    ("wage ~ `annual income`", 'Q("annual income")'),
+    ("log.wage ~ educ", 'Q("log.wage")'),
+    ("wage ~ if", 'Q("if")'),
+    ("wage ~ df$educ", "the column alone, educ"),
+    ("wage ~ df['educ']", 'Q("educ")'),
+    ("wage ~ .", "name the columns"),
+]
+
+
+@pytest.mark.parametrize(("typed", "part"), FORMULAS, ids=[typed for typed, _ in FORMULAS])
+def test_formulas(typed: str, part: str, table: pd.DataFrame) -> None:
+    refused(lambda: dp_ols(typed, table, mu=1, bounds=BOUNDS), part, kind=FormulaError)
+    refused(lambda: plan(typed, 1000, 1, BOUNDS), part, kind=FormulaError)
+
+
+UNDERSTOOD = [
+    'Q("annual income") ~ educ',
+    "größe ~ educ",
+    'wage ~ Q("if") + Q("log.wage")',
+    "wage ~ educ + age - 1",
+    "wage ~ educ*age - educ:age",
+    "wage ~ educ*age - age",
+    "wage ~ I(educ - 12) + C(region, Treatment('S'))",
+    "wage ~ I((educ > 12) & (age > 30))",
+]
+
+
+@pytest.mark.parametrize("typed", UNDERSTOOD)
+def test_formulas_that_are_right(typed: str) -> None:
+    assert len(plan(typed, 1000, 1, BOUNDS).frame) >= 2
+
+
+KEYWORDS: list[tuple[dict[str, Any], str]] = [
+    ({"weights": "w"}, "all records count alike"),
+    ({"subset": "age > 18"}, "data=frame[frame.age >= 18]"),
+    ({"cluster": "region"}, "not clustered"),
+    ({"cov_type": "cluster"}, "cluster"),
+    ({"cov_type": "HC3"}, "use cov_type='HC1'"),
+    ({"vcov": "hetero"}, "cov_type='HC1'"),
+    ({"vcov": {"CRV1": "region"}}, "cov_type='HC1'"),
+    ({"vce": "robust"}, "cov_type='HC1'"),
+    ({"entity_effects": True}, "not absorbed"),
+    ({"absorb": "region"}, "not absorbed"),
+    ({"split": "region"}, "C(group) * x"),
+    ({"family": "binomial"}, "linear probability"),
+    ({"lower": {"educ": 0}}, "bounds={"),
+    ({"n": 400}, "released with noise"),
+    ({"boundss": {}}, "did you mean 'bounds'?"),
+    ({"neighbors": "replace"}, "did you mean 'neighbours'?"),
+    ({"seed": 1}, "rng="),
+    ({"eps": 1}, "epsilon"),
+    ({"alpha": 0.1}, "res.conf_int(alpha)"),
+    ({"unit": "id"}, "one record is one person"),
+    ({"na_action": "na.omit"}, "missing='raise'"),
+    ({"estimator": "ols"}, "'refined'"),
+    ({"missing": "ignore"}, "'drop'"),
+    ({"ledger": "survey.db"}, 'Ledger("survey.db"'),
+]
+
+
+@pytest.mark.parametrize(("given", "part"), KEYWORDS, ids=[str(given) for given, _ in KEYWORDS])
+def test_arguments(given: dict[str, Any], part: str, table: pd.DataFrame) -> None:
+    refused(lambda: dp_ols(FORMULA, table, **{"mu": 1, "bounds": BOUNDS, **given}), part)
+
+
+DECLARED: list[tuple[Any, str]] = [
+    ({"educ": [0, 20]}, "{'educ': (0, 20)}"),
+    ({"educ": [0, 20]}, '{"levels": [0, 20]}'),
+    ({"eduk": (0, 20)}, "did you mean 'educ'"),
+    ({"regoin": ["N", "S"]}, "did you mean 'region'"),
+    ({"educ": {"min": 0, "max": 20}}, "did you mean 'lower'?"),
+    ({"educ": {"lower": 0, "upper": 20, "na_values": [99]}}, "did you mean 'missing'?"),
+    ({"educ": {"lower": 0, "upper": 20, "label": "x"}}, "did you mean 'labels'?"),
+    ({"region": {"values": ["N", "S"]}}, "did you mean 'levels'?"),
+    ({"educ": {"lower": 0, "upper": 20, "zzz": 1}}, "use type, lower, upper"),
+    ({"educ": (20, 0)}, "reversed ones must be swapped"),
+    ({"educ": (0, 10, 20)}, "a tuple of 3"),
+    ({"educ": "0-20"}, "got str"),
+    ({"educ": (float("nan"), 1)}, "must not be NaN"),
+    ("codebook.csv", 'Domain.from_csv("codebook.csv")'),
+    ([("educ", 0, 20)], "must be a mapping"),
+    ({"region": {"levels": ["N", "S"], "labels": ["North"]}}, "labels must name every level"),
+    ({"region": {"levels": ["N", "S"], "missing": ["N"]}}, "also a level"),
+]
+
+
+@pytest.mark.parametrize(("bounds", "part"), DECLARED, ids=[str(b) for b, _ in DECLARED])
+def test_bounds(bounds: Any, part: str, table: pd.DataFrame) -> None:
+    formula = "wage ~ educ + region" if "reg" in str(bounds) else FORMULA
+    refused(lambda: dp_ols(formula, table, mu=1, bounds=bounds), part)
+
+
+def test_an_undeclared_text_column_is_refused_without_its_values(table: pd.DataFrame) -> None:
+    refused(
+        lambda: dp_ols("wage ~ region", table, mu=1, bounds={"wage": (1, 150)}),
+        "'region' holds text",
+        'bounds={"region": ["first", "second", ...]}',
+    )
+
+
+COLUMNS = [
+    ("wage ~ eduction", "did you mean 'educ'?"),
+    ("wage ~ Educ", "did you mean 'educ'?"),
+    ("Wage ~ educ", "did you mean 'wage'?"),
+    ("wage ~ tenure", "check the spelling"),
+]
+
+
+@pytest.mark.parametrize(("typed", "part"), COLUMNS)
+def test_columns_that_are_not_there(typed: str, part: str, table: pd.DataFrame) -> None:
+    refused(lambda: dp_ols(typed, table, mu=1, bounds=BOUNDS), part, kind=DataError)
+
+
+NAMES = {
+    "coef": "params",
+    "coefficients": "params",
+    "std_errors": "bse",
+    "vcov": "cov_params()",
+    "pvalue": "pvalues",
+    "confint": "conf_int()",
+    "plot": "plot_coefficients()",
+    "get_margeff": "its coefficients",
+    "residuals": "not released",
+    "r2": "rsquared",
+    "mu": "privacy.mu",
+    "sumary": "summary",
+    "synthesise": "synthesize",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attributes_have_other_names(name: str, results: Any) -> None:
+    with pytest.raises(AttributeError, match=re.escape(NAMES[name])):
+        getattr(results, name)
+
+
+RECORDS = ["resid", "fittedvalues", "llf", "ssr", "get_influence", "summary2", "eigenvals"]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_what_is_not_released_says_what_is(name: str, results: Any) -> None:
+    refused(lambda: getattr(results, name), name, "use ", kind=AttributeError)
+
+
+METHODS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "level": (lambda r: r.conf_int(level=0.9), "alpha=: intervals cover"),
+    "conf_level": (lambda r: r.summary(conf_level=0.9), "alpha=: intervals cover"),
+    "alfa": (lambda r: r.summary(alfa=0.1), "did you mean 'alpha'?"),
+    "save": (lambda r: r.save(), "'folder'"),
+    "a pickle": (lambda r: r.save("model.pickle"), "pickle.dump"),
+    "n": (lambda r: r.synthesize(n=10), "size="),
+    "no kind": (lambda r: r.synthesize(kind="gaussian"), "'calibrated'"),
+    "size": (lambda r: r.synthesize(size=-1), "whole number"),
+    "a constraint": (lambda r: r.t_test("eduk = 0"), "coefficients are named Intercept, educ"),
+    "a larger model": (lambda r: r.release.ols("wage ~ educ + region"), "release a formula"),
+    "no terms": (lambda r: r.plot_coefficients(kep=["educ"]), "did you mean 'keep'?"),
+    "a table": (lambda r: r.report("/nonexistent/page.html"), "folder that does not exist"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name: str, results: Any) -> None:
+    call, part = METHODS[name]
+    refused(lambda: call(results), part)
+
+
+def test_the_wrong_order_and_nothing_at_all(table: pd.DataFrame) -> None:
+    refused(lambda: dp_ols(table, FORMULA, mu=1), "the other way round", kind=ArgumentError)  # type: ignore[arg-type]
+    refused(lambda: dp_ols(FORMULA, mu=1), "'data'", kind=ArgumentError)  # type: ignore[call-arg]
+    refused(lambda: dp_ols(FORMULA, table), "mu=1.0", "epsilon=")
+    refused(lambda: dp_ols(FORMULA, table, 1, bounds=Domain({}), budget={}), "Budget(")  # type: ignore[arg-type]
