@@ -26,7 +26,9 @@ class Analysis:
     rows: str | None = None
 
     def fit(self, table: pd.DataFrame) -> object:
-        """By statsmodels, errors robust to heteroscedasticity."""
+        """By statsmodels, errors robust to heteroscedasticity; levels in alphabetical order."""
+        labels = [c for c in table if isinstance(table[c].dtype, pd.CategoricalDtype)]
+        table = table.astype(dict.fromkeys(labels, object))
         if self.rows is not None:
             table = table.query(self.rows)
         if self.kind == "logit":

@@ -14,6 +14,7 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
+from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
@@ -26,7 +27,6 @@ from dpbinagg.protocol.settings import (
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
-from dpbinagg.reading.refusals import has_doubts, refuse_undeclared
 from dpbinagg.release.transcript import Choice
 from dpbinagg.report.choice import resolve
 from dpbinagg.report.study import Study

@@ -10,6 +10,8 @@ from dpbinagg.errors import DomainError
 from dpbinagg.formula import build_design
 from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.privtree import privtree
+from dpbinagg.public.boxes import boxes_of_nodes
+from dpbinagg.public.boxes import edges as edges_of
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.paths import IntervalAxis, Paths
@@ -102,7 +104,8 @@ def test_privtree_covers_once(domain, seed, mu):
     rng = np.random.default_rng(seed)
     paths = Paths(domain, tuple(domain))
     codes = np.sort(rng.integers(0, 2, (300, paths.depth)) @ (2 ** np.arange(paths.depth)))
-    tree = privtree(paths, SortedCodes(codes.astype(np.int64)).between, mu, SeededNoise(rng))
+    counts = SortedCodes(codes.astype(np.int64))
+    tree = Partition.of_tree(privtree(paths, counts.between, mu, SeededNoise(rng)))
     assert_covers_once(domain, tree, seed)
     again = Partition.from_dict(domain, tuple(domain), tree.to_dict())
     assert again == tree
@@ -127,7 +130,7 @@ def test_edges_are_where_the_cell_changes(low, width, n_cells):
     axis = IntervalAxis(low, low + width, n_cells)
     index = np.unique(np.linspace(1, max(n_cells - 1, 1), 50).astype(np.int64))
     index = index[index < n_cells]
-    edges = axis.edges(index)
+    edges = edges_of(axis, index)
     reachable = axis.cells(edges) == index
     below = axis.cells(np.nextafter(edges, -np.inf))
     assert (below[reachable] < index[reachable]).all()
@@ -146,7 +149,7 @@ def test_codes_agree_with_boxes_at_every_depth():
     codes = paths.codes(records)
     for depth in range(paths.depth + 1):
         prefix = np.unique(codes >> (paths.depth - depth))
-        boxes = paths.boxes(np.full(len(prefix), depth), prefix)
+        boxes = boxes_of_nodes(paths, np.full(len(prefix), depth), prefix)
         inside = membership(domain, boxes, records)
         own = np.searchsorted(prefix, codes >> (paths.depth - depth))
         assert inside[np.arange(500), own].all()

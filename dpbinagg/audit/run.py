@@ -27,7 +27,7 @@ from dpbinagg.audit.tables import (
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.protocol.conduct import open_curator
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.bins import TreeLocator
 from dpbinagg.public.paths import Paths
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
@@ -183,7 +183,7 @@ class Auditor:
         design = self.release.design
         paths = Paths(design.domain.subset(design.variables), design.variables, TREE_DEPTH)
 
-        def make(copies: int) -> Partition:
+        def make(copies: int) -> TreeLocator:
             return curators[copies].partition(paths, told.mu, told.theta)
 
         depths = simulate_depths(attack, make, record, trials)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Engine
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.bins import TreeLocator
 from dpbinagg.public.paths import Paths
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ class TreeCall:
     paths: Paths
     mu: float
     theta: float
-    partition: Partition
+    partition: TreeLocator
 
     @property
     def public(self) -> tuple[object, ...]:
@@ -99,10 +99,10 @@ class TapeCurator(Curator):
     def _entry(self) -> int:
         return len(self._spent) - 1
 
-    def _tree(self, paths: Paths, mu: float, theta: float) -> Partition:
+    def _tree(self, paths: Paths, mu: float, theta: float) -> TreeLocator:
         return super().partition(paths, mu, theta)
 
-    def partition(self, paths: Paths, mu: float, theta: float) -> Partition:
+    def partition(self, paths: Paths, mu: float, theta: float) -> TreeLocator:
         """As `Curator.partition`, recorded."""
         partition = self._tree(paths, mu, theta)
         self.transcript.trees.append(TreeCall(self._entry, paths, mu, theta, partition))
@@ -126,7 +126,7 @@ class ReplayCurator(TapeCurator):
             raise TranscriptError(f"a neighbouring table changed the request for {name!r}")
         return told.noisy
 
-    def _tree(self, paths: Paths, mu: float, theta: float) -> Partition:
+    def _tree(self, paths: Paths, mu: float, theta: float) -> TreeLocator:
         super()._tree(paths, mu, theta)
         place = len(self.transcript.trees)
         if place >= len(self._script.trees):

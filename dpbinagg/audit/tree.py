@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpbinagg.accounting.gdp import pure_from_mu
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.partition import Partition, TreeLocator
+from dpbinagg.public.bins import TreeLocator
+from dpbinagg.public.variables import Records
 
 Floats = NDArray[np.float64]
 
@@ -79,15 +79,13 @@ def worst_attack(mu: float, theta: float, max_depth: int) -> TreeAttack:
     return best
 
 
-def leaf_depth(partition: Partition, record: Records) -> int:
+def leaf_depth(tree: TreeLocator, record: Records) -> int:
     """Depth of the leaf that holds a record."""
-    locator = partition.locator
-    assert isinstance(locator, TreeLocator)
-    return int(locator.leaf_depth[partition.locate(record)[0]])
+    return int(tree.leaf_depth[tree.locate(record)[0]])
 
 
 def simulate_depths(
-    attack: TreeAttack, make: Callable[[int], Partition], record: Records, trials: int
+    attack: TreeAttack, make: Callable[[int], TreeLocator], record: Records, trials: int
 ) -> tuple[Floats, Floats]:
     """Depths of the leaf in partitions made by the curator, for both tables.
 

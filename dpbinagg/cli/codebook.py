@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from dpbinagg.cli.show import print_json
+from dpbinagg.cli.skeleton import skeleton
 from dpbinagg.errors import DataError
 from dpbinagg.public.codebook import codebook_text
 from dpbinagg.reading import open_source
-from dpbinagg.reading.skeleton import skeleton
 
 ADVICE = (
     "Fill in lower and upper from the questionnaire, the law or common sense, never from the "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbinagg.kernel.questions import Engine
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 
 if TYPE_CHECKING:
     from dpbinagg.reading import Source
@@ -15,14 +15,14 @@ __all__ = ["Engine", "open_engine"]
 
 
 def open_engine(
-    source: Source, domain: Domain, variables: Sequence[str], missing: str, columns: int
+    source: Source, domain: Variables, variables: Sequence[str], missing: str, columns: int
 ) -> Engine:
     """The engine for a source.
 
     Parameters
     ----------
     source : Source
-    domain : Domain
+    domain : Variables
         Declares the variables.
     variables : sequence of str
         The raw variables that questions may look at.
@@ -40,7 +40,9 @@ def open_engine(
     return engine
 
 
-def _engine_for(source: Source, domain: Domain, variables: tuple[str, ...], columns: int) -> Engine:
+def _engine_for(
+    source: Source, domain: Variables, variables: tuple[str, ...], columns: int
+) -> Engine:
     if source.kind == "memory":
         from dpbinagg.engines.memory import MemoryEngine
 

@@ -16,8 +16,8 @@ from dpbinagg.kernel.grid import BlockSums
 from dpbinagg.kernel.maps import OneHot
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone
 from dpbinagg.kernel.view import Part, Rows, parted
-from dpbinagg.public.boxes import Records
 from dpbinagg.public.grid import FACTOR_BITS
+from dpbinagg.public.variables import Records
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dpbinagg.engines.base import Piece, guard
 from dpbinagg.engines.blocks import chunks
 from dpbinagg.kernel.grid import BlockSums, Sums, add_up
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
 AT_ONCE = 64
@@ -22,7 +22,7 @@ many. Spark's own batches are of 10,000, and the answer for a piece may be a mil
 them 0: few pieces, and packed answers, keep the caller's memory small."""
 
 
-def sums_of(task: Sum, part: Any, domain: Domain, variables: tuple[str, ...]) -> list[BlockSums]:
+def sums_of(task: Sum, part: Any, domain: Variables, variables: tuple[str, ...]) -> list[BlockSums]:
     """Sums over a partition, which may be of any length, block by block. Runs on a worker."""
     return Piece(convert(part, domain, variables)).run(task, keep=False)
 
@@ -30,7 +30,7 @@ def sums_of(task: Sum, part: Any, domain: Domain, variables: tuple[str, ...]) ->
 class ClusterEngine:
     """Exact sums over a table that workers hold."""
 
-    def __init__(self, source: Source, domain: Domain, variables: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         self._frame = source.native[list(variables)]
         self._domain, self._variables = domain, variables
 
@@ -97,7 +97,7 @@ def pieces(batches: Iterator[Any]) -> Iterator[list[Any]]:
         yield piece
 
 
-def cluster_engine(source: Source, domain: Domain, variables: tuple[str, ...]) -> ClusterEngine:
+def cluster_engine(source: Source, domain: Variables, variables: tuple[str, ...]) -> ClusterEngine:
     """The engine for a Dask or a Spark frame."""
     kind = SparkEngine if hasattr(source.native, "mapInArrow") else DaskEngine
     return kind(source, domain, variables)

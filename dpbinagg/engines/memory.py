@@ -7,14 +7,14 @@ from typing import Any
 from dpbinagg.engines.base import Piece
 from dpbinagg.kernel.grid import Sums, add_up
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source
 
 
 class MemoryEngine:
     """Exact sums over records held as arrays."""
 
-    def __init__(self, source: Source, domain: Domain, variables: tuple[str, ...]) -> None:
+    def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         (records,) = source.batches(domain, variables)
         self._piece = Piece(records)
 

@@ -11,7 +11,7 @@ from dpbinagg.engines.room import memory_room
 from dpbinagg.kernel.grid import BlockSums, Sums, add_up
 from dpbinagg.kernel.questions import Sum
 from dpbinagg.kernel.view import Rows
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
 
@@ -23,7 +23,7 @@ class StreamEngine:
     """
 
     def __init__(
-        self, source: Source, domain: Domain, variables: tuple[str, ...], columns: int
+        self, source: Source, domain: Variables, variables: tuple[str, ...], columns: int
     ) -> None:
         self._source, self._domain, self._variables = source, domain, variables
         self._room = memory_room()

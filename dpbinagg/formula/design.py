@@ -23,9 +23,10 @@ from dpbinagg.formula.rows import (
     RowMap,
     Subterm,
 )
-from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.domain import Variable as Declared
+from dpbinagg.public.variables import Records
 
 Array = NDArray[np.float64]
 

@@ -26,8 +26,7 @@ from dpbinagg.formula.expression import (
     Variable,
     variables,
 )
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.variables import Categorical, Records, Variables
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -224,7 +223,7 @@ class Arrays:
         Records with a missing value in any variable that was asked for.
     """
 
-    def __init__(self, records: Records, domain: Domain, n: int, clip: bool = True) -> None:
+    def __init__(self, records: Records, domain: Variables, n: int, clip: bool = True) -> None:
         self._records, self._domain, self._clip = records, domain, clip
         self._variables: dict[str, NDArray[Any]] = {}
         self._factors: dict[str, NDArray[Any]] = {}
@@ -326,7 +325,7 @@ class RowMap:
 
     Attributes
     ----------
-    domain : Domain
+    domain : Variables
         Bounds that numbers are clipped to.
     response : NumericFactor
     subterms : tuple of Subterm
@@ -338,7 +337,7 @@ class RowMap:
         Whether a record with an infinite column or response is missing: where bounds are unknown.
     """
 
-    domain: Domain
+    domain: Variables
     response: NumericFactor
     subterms: tuple[Subterm, ...]
     coded: tuple[Subterm, ...] = ()

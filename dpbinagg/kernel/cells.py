@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbinagg.kernel.grid import Floats, Integers
 from dpbinagg.kernel.view import Projection, View, misses_nothing
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.bins import Bins
 from dpbinagg.public.paths import Paths
 
 STEP = 2**14
@@ -181,10 +181,10 @@ class BinCells(Cells):
     """Bins of a partition."""
 
     raw = True
-    partition: Partition
+    partition: Bins
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_cells", self.partition.n_bins)
+        object.__setattr__(self, "n_cells", self.partition.locator.n_bins)
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         return view.bins(self.partition)

@@ -29,7 +29,7 @@ from dpbinagg.kernel.questions import (
     scales_of,
 )
 from dpbinagg.kernel.view import Rows
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.bins import TreeLocator
 from dpbinagg.public.paths import Paths
 
 ONE_BITS = UNIT_BITS + WEIGHT_BITS
@@ -123,7 +123,7 @@ class Curator:
     def _privatise(self, sums: NDArray[np.generic], sensitivity: float, mu: float) -> Floats:
         return gaussian_mechanism(sums, sensitivity, mu, self._noise)
 
-    def partition(self, paths: Paths, mu: float, theta: float) -> Partition:
+    def partition(self, paths: Paths, mu: float, theta: float) -> TreeLocator:
         """PrivTree over public path codes; see `privtree`."""
         self._spent.append(Spent("partition", mu, "laplace"))
 

@@ -28,8 +28,8 @@ from dpbinagg.kernel.grid import (
     whole_square,
 )
 from dpbinagg.kernel.view import ONE, Projection, View
+from dpbinagg.public.bins import Bins
 from dpbinagg.public.grid import FACTOR_BITS
-from dpbinagg.public.partition import Partition
 
 UNIT_BITS = 72
 """Entries of all maps are brought to whole multiples of ``2^-UNIT_BITS`` before they are added."""
@@ -214,7 +214,7 @@ class Deviations(Map):
 
     Attributes
     ----------
-    partition : Partition
+    partition : Bins
     columns : tuple of int
         Design columns; -1 is the response.
     centre, unit_of : (K, q) arrays
@@ -224,7 +224,7 @@ class Deviations(Map):
 
     raw = True
     bits = LINEAR_BITS
-    partition: Partition
+    partition: Bins
     columns: tuple[int, ...]
     centre: Floats
     unit_of: Floats
@@ -232,7 +232,7 @@ class Deviations(Map):
 
     def __post_init__(self) -> None:
         require_limit(self.limit)
-        shape = (self.partition.n_bins, len(self.columns))
+        shape = (self.partition.locator.n_bins, len(self.columns))
         if self.centre.shape != shape or self.unit_of.shape != shape:
             raise ValueError("deviations need a centre and a unit for every bin and column")
         object.__setattr__(self, "unit", self.limit)

@@ -15,7 +15,7 @@ from scipy.special import log_ndtr
 from dpbinagg.kernel.cells import PrefixCells
 from dpbinagg.kernel.grid import Integers
 from dpbinagg.kernel.noise import Noise
-from dpbinagg.public.partition import Partition, TreeLocator
+from dpbinagg.public.bins import TreeLocator
 from dpbinagg.public.paths import Paths
 
 SCORE_GRID = 2**30
@@ -49,7 +49,7 @@ def privtree(
     mu: float,
     noise: Noise,
     theta: float = 0.0,
-) -> Partition:
+) -> TreeLocator:
     """Split boxes whose noisy count stands out.
 
     A node at depth h with count c has the score
@@ -96,8 +96,7 @@ def privtree(
     depth_of = np.concatenate([np.full(len(p), d, dtype=np.int64) for d, p in leaves])
     prefix_of = np.concatenate([p for _, p in leaves])
     order = np.argsort(prefix_of << (paths.depth - depth_of), kind="stable")
-    locator = TreeLocator(paths, depth_of[order], prefix_of[order])
-    return Partition(paths.domain, paths.variables, locator)
+    return TreeLocator(paths, depth_of[order], prefix_of[order])
 
 
 class PrefixCounts:

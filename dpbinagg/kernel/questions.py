@@ -20,7 +20,7 @@ from dpbinagg.kernel.cells import Piece
 from dpbinagg.kernel.grid import Floats, Integers, Sums
 from dpbinagg.kernel.maps import Map
 from dpbinagg.kernel.view import Part, Projection, Rows, View
-from dpbinagg.public.partition import Partition, TreeLocator
+from dpbinagg.public.bins import Bins, TreeLocator
 from dpbinagg.public.paths import Paths
 
 WEIGHT_BITS = 30
@@ -49,7 +49,7 @@ class Question:
         Number of rows of W.
     raw : bool
         Whether it looks at more of a record than f.
-    partition : Partition or None
+    partition : Bins or None
         Whose bins it needs.
     paths : Paths or None
         Whose path codes it needs.
@@ -61,7 +61,7 @@ class Question:
     records: str = "mapped"
     k: int = field(init=False)
     raw: bool = field(init=False)
-    partition: Partition | None = field(init=False)
+    partition: Bins | None = field(init=False)
     paths: Paths | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ def to_plain(value: Any) -> Any:
     if type(value).__name__ in _KINDS:
         held = {one.name: to_plain(getattr(value, one.name)) for one in fields(value) if one.init}
         return {"kind": type(value).__name__, **held}
-    if isinstance(value, Partition):
+    if isinstance(value, Bins):
         return {"kind": "Partition"}
     if isinstance(value, Fraction):
         return {"kind": "Fraction", "value": [value.numerator, value.denominator]}
@@ -217,7 +217,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain(plain: Any, partition: Partition | None = None) -> Any:
+def from_plain(plain: Any, partition: Bins | None = None) -> Any:
     """The question that `to_plain` described; its partition, public too, is handed in."""
     if isinstance(plain, list):
         return tuple(from_plain(item, partition) for item in plain)

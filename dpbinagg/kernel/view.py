@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.kernel.grid import Floats, Integers, cut, norms, put_combinations
-from dpbinagg.public.boxes import Records
+from dpbinagg.public.bins import Bins, TreeLocator
 from dpbinagg.public.grid import FACTOR_BITS, on_grid
-from dpbinagg.public.partition import Partition, TreeLocator
 from dpbinagg.public.paths import Paths
+from dpbinagg.public.variables import Records
 
 ONE = 2.0**FACTOR_BITS
 
@@ -303,7 +303,7 @@ class View:
         held: Integers = self._held[paths]
         return held.astype(np.int64, copy=False)
 
-    def bins(self, partition: Partition) -> Integers:
+    def bins(self, partition: Bins) -> Integers:
         """Bin of every record."""
         key = ("bins", id(partition))
         if key not in self._held:

@@ -191,14 +191,15 @@ def make_partition(
         return Partition.grid(design.domain.subset(design.variables), GRID_BINS)
     paths = Paths(design.domain.subset(design.variables), design.variables, MAX_DEPTH)
     if settings.calibration == "paper":
-        return dialogue.curator.partition(paths, allocation.partition, 0.0)
+        return Partition.of_tree(dialogue.curator.partition(paths, allocation.partition, 0.0))
     mu_tree, total = allocation.partition, count[0]
     if math.isinf(count[1]):
         mu_tree *= math.sqrt(1.0 - TOTAL_SHARE) * (1.0 - 2.0**-50)
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
         (answer,) = dialogue.ask([count_question()], [share])
         total = float(answer.values[0][0])
-    return dialogue.curator.partition(paths, mu_tree, split_threshold(total, allocation))
+    theta = split_threshold(total, allocation)
+    return Partition.of_tree(dialogue.curator.partition(paths, mu_tree, theta))
 
 
 def split_threshold(total: float, allocation: Allocation) -> float:

@@ -3,136 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbinagg.errors import DomainError, ReleaseError
-from dpbinagg.public.boxes import Boxes, Records
+from dpbinagg.public.bins import Bins, GridLocator, Locator, TableLocator, TreeLocator
+from dpbinagg.public.boxes import Boxes, boxes_of
 from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.public.paths import Axis, Paths, equal_axis
-from dpbinagg.public.prefixes import PrefixTables
+from dpbinagg.public.paths import Axis, Cells, IntervalAxis, ListAxis, Paths, list_length
+from dpbinagg.public.variables import Records, Variable
 
 MAX_TABLE = 2**22
-FEW = 4096
-"""Codes for which a binary search is faster than tables."""
 
 
-class Locator(Protocol):
-    """The rule of a partition: which bin a record belongs to."""
-
-    def boxes(self) -> Boxes:
-        """The boxes of the bins, in the order of their numbers."""
-        ...
-
-    def locate(self, records: Records) -> NDArray[np.int64]:
-        """Bin of every record."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """What, beside the domain, is needed to make the locator again."""
-        ...
-
-
-@dataclass(frozen=True)
-class TreeLocator:
-    """Leaves of a binary tree over path codes, in the order of the codes."""
-
-    paths: Paths
-    leaf_depth: NDArray[np.int64]
-    leaf_prefix: NDArray[np.int64]
-
-    @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        return self.leaf_prefix << (self.paths.depth - self.leaf_depth)
-
-    def boxes(self) -> Boxes:
-        return self.paths.boxes(self.leaf_depth, self.leaf_prefix)
-
-    def locate(self, records: Records) -> NDArray[np.int64]:
-        return self.locate_codes(self.paths.codes(records))
-
-    def locate_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bin of every path code."""
-        if len(codes) <= FEW:
-            return np.searchsorted(self._starts, codes, side="right") - 1
-        return self.tables.locate(codes)
-
-    @cached_property
-    def tables(self) -> PrefixTables:
-        """Tables from the leading bits of a code to bins."""
-        return PrefixTables.of(self._starts, self.paths.depth)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "privtree",
-            "max_depth": self.paths.max_depth,
-            "leaf_depth": self.leaf_depth.tolist(),
-            "leaf_prefix": self.leaf_prefix.tolist(),
-        }
-
-
-@dataclass(frozen=True)
-class GridLocator:
-    """The product of one-dimensional cuts."""
-
-    variables: tuple[str, ...]
-    axes: tuple[Axis, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(axis.n_cells for axis in self.axes)
-
-    def boxes(self) -> Boxes:
-        boxes = Boxes({}, {}, {})
-        index = np.indices(self.shape).reshape(len(self.shape), -1)
-        for name, axis, cell in zip(self.variables, self.axes, index, strict=True):
-            axis.add_boxes(name, cell, cell + 1, boxes)
-        return boxes
-
-    def locate(self, records: Records) -> NDArray[np.int64]:
-        cells = [
-            axis.cells(records[name]) for name, axis in zip(self.variables, self.axes, strict=True)
-        ]
-        return np.ravel_multi_index(tuple(cells), self.shape).astype(np.int64, copy=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "grid", "bins": dict(zip(self.variables, self.shape, strict=True))}
-
-
-@dataclass(frozen=True)
-class TableLocator:
-    """Any boxes: a table from the elementary cells between all cuts to bins."""
-
-    given: Boxes
-    variables: tuple[str, ...]
-    cuts: tuple[NDArray[np.float64], ...]
-    integer: tuple[bool, ...]
-    table: NDArray[np.int64]
-
-    def boxes(self) -> Boxes:
-        return self.given
-
-    def locate(self, records: Records) -> NDArray[np.int64]:
-        cells = []
-        for name, cut, size in zip(self.variables, self.cuts, self.table.shape, strict=True):
-            cell = np.searchsorted(cut, records[name], side="right") - 1
-            cells.append(np.clip(cell, 0, size - 1))
-        return self.table[tuple(cells)]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "boxes",
-            "lower": {name: array.tolist() for name, array in self.given.lower.items()},
-            "upper": {name: array.tolist() for name, array in self.given.upper.items()},
-            "members": {name: array.tolist() for name, array in self.given.members.items()},
-        }
-
-
-class Partition:
+class Partition(Bins):
     """Boxes that cover a domain exactly once, and the rule that finds a record's box.
 
     Numeric boxes are half-open, ``lower <= x < upper``; the last one holds
@@ -143,37 +28,42 @@ class Partition:
     PrivTree partitions.
     """
 
-    __slots__ = ("_boxes", "_locator", "domain", "variables")
-
-    def __init__(self, domain: Domain, variables: Sequence[str], locator: Locator) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        variables: Sequence[str],
+        locator: Locator,
+        boxes: Boxes | None = None,
+    ) -> None:
+        super().__init__(locator)
         self.variables = tuple(variables)
         self.domain = domain.subset(self.variables)
-        self._locator = locator
-        self._boxes: Boxes | None = None
+        self._boxes = boxes
+
+    @classmethod
+    def of_tree(cls, locator: TreeLocator) -> Partition:
+        """The partition of a tree, such as the curator finds."""
+        return cls(Domain(locator.paths.domain), locator.paths.variables, locator)
 
     @property
     def boxes(self) -> Boxes:
         """The boxes, as arrays."""
         if self._boxes is None:
-            self._boxes = self._locator.boxes()
+            assert isinstance(self.locator, TreeLocator | GridLocator)
+            self._boxes = boxes_of(self.locator)
         return self._boxes
 
     @property
     def n_bins(self) -> int:
         """Number of boxes."""
-        return len(self.boxes)
+        return self.locator.n_bins
 
     @property
     def kind(self) -> str:
         """How the partition was made: "privtree", "grid" or "boxes"."""
         return str(self.to_dict()["kind"])
 
-    @property
-    def locator(self) -> Locator:
-        """The rule that finds bins."""
-        return self._locator
-
-    def locate(self, records: Records) -> NDArray[np.int64]:
+    def locate(self, records: Records) -> Cells:
         """Bin of every record.
 
         Parameters
@@ -181,7 +71,7 @@ class Partition:
         records : mapping of arrays
             Numeric values inside the domain, and codes into declared levels.
         """
-        return self._locator.locate(records)
+        return self.locator.locate(records)
 
     def __len__(self) -> int:
         return self.n_bins
@@ -202,7 +92,24 @@ class Partition:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which, with the domain, `from_dict` makes it again."""
-        return self._locator.to_dict()
+        locator = self.locator
+        if isinstance(locator, TreeLocator):
+            return {
+                "kind": "privtree",
+                "max_depth": locator.paths.max_depth,
+                "leaf_depth": locator.leaf_depth.tolist(),
+                "leaf_prefix": locator.leaf_prefix.tolist(),
+            }
+        if isinstance(locator, GridLocator):
+            bins = dict(zip(locator.variables, locator.shape, strict=True))
+            return {"kind": "grid", "bins": bins}
+        boxes = self.boxes
+        return {
+            "kind": "boxes",
+            "lower": {name: array.tolist() for name, array in boxes.lower.items()},
+            "upper": {name: array.tolist() for name, array in boxes.upper.items()},
+            "members": {name: array.tolist() for name, array in boxes.members.items()},
+        }
 
     @classmethod
     def from_dict(
@@ -247,7 +154,7 @@ class Partition:
         """
         variables = tuple(domain)
         _require_bounded(domain)
-        axes = []
+        axes: list[Axis] = []
         for name in variables:
             cells = (
                 bins_per_variable
@@ -259,7 +166,7 @@ class Partition:
                     f"bins_per_variable for {name!r} must be a whole number of at least 1, "
                     f"got {type(cells).__name__}"
                 )
-            axes.append(equal_axis(domain[name], int(cells)))
+            axes.append(_equal_axis(domain[name], int(cells)))
         if np.prod([float(axis.n_cells) for axis in axes]) > MAX_TABLE:
             raise DomainError(
                 f"bins_per_variable gives more than {MAX_TABLE} bins; use fewer bins per variable"
@@ -281,7 +188,18 @@ class Partition:
         _require_bounded(domain)
         if not isinstance(boxes, Boxes):
             boxes = _boxes_from_mappings(domain, boxes)
-        return cls(domain, tuple(domain), _table_locator(domain, boxes))
+        return cls(domain, tuple(domain), _table_locator(domain, boxes), boxes)
+
+
+def _equal_axis(variable: Variable, n_cells: int) -> Axis:
+    """Cut one variable into `n_cells` cells (fewer where it has fewer values)."""
+    length = list_length(variable)
+    if isinstance(variable, Numeric) and length is None:
+        return IntervalAxis(variable.lower, variable.upper, n_cells, variable.integer)
+    assert length is not None
+    n_cells = min(n_cells, length)
+    starts = np.array([-(-index * length // n_cells) for index in range(n_cells)], dtype=np.int64)
+    return ListAxis(starts, length, variable.lower if isinstance(variable, Numeric) else None)
 
 
 def _require_bounded(domain: Domain) -> None:
@@ -317,13 +235,12 @@ def _boxes_from_mappings(domain: Domain, given: Sequence[Mapping[str, Any]]) -> 
 def _table_locator(domain: Domain, boxes: Boxes) -> TableLocator:
     """Check that the boxes cover the domain exactly once and tabulate them."""
     variables = tuple(domain)
-    cuts, spans, integer = [], [], []
+    cuts, spans = [], []
     for name in variables:
         variable = domain[name]
         if isinstance(variable, Categorical):
             cut = np.arange(len(variable.levels), dtype=float)
             spans.append(boxes.members[name])
-            integer.append(False)
         else:
             low = boxes.lower[name]
             # A closed interval of whole numbers [a, b] is the half-open [a, b + 1).
@@ -339,7 +256,6 @@ def _table_locator(domain: Domain, boxes: Boxes) -> TableLocator:
                 )
             cut = cut[:-1]
             spans.append((cut >= low[:, None]) & (cut < high[:, None]))
-            integer.append(variable.integer)
         cuts.append(cut)
     shape = tuple(len(cut) for cut in cuts)
     if np.prod([float(size) for size in shape]) > MAX_TABLE:
@@ -355,4 +271,4 @@ def _table_locator(domain: Domain, boxes: Boxes) -> TableLocator:
     if (covered != 1).any():
         problem = "overlap" if (covered > 1).any() else "leave a gap"
         raise DomainError(f"boxes must cover the domain exactly once, but they {problem}")
-    return TableLocator(boxes, variables, tuple(cuts), tuple(integer), table)
+    return TableLocator(len(boxes), variables, tuple(cuts), table)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpbinagg.errors import DomainError
 from dpbinagg.public.grammar import BLANKS, number
+
+Records = Mapping[str, NDArray[np.generic]]
+"""Columns by name: float64 for numeric variables (NaN is missing), integer
+codes into the declared levels for categorical ones (-1 is missing, -2 a value that is no level)."""
 
 Code = int | float | str
 """A missing code: a number, or a word."""
@@ -194,6 +201,8 @@ class Categorical:
 
 
 Variable = Numeric | Categorical
+Variables = Mapping[str, Variable]
+"""What is declared, by name: a `Domain`, as those see it who only look up names."""
 
 
 def _shown(variable: Variable, always: int) -> str:

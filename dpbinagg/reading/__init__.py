@@ -8,7 +8,7 @@ incomplete records one by one.
 `rules` say what a cell means, `lines` what a record of a text file is.
 """
 
-from dpbinagg.public.boxes import Records
+from dpbinagg.public.variables import Records
 from dpbinagg.reading.columns import convert
 from dpbinagg.reading.opening import open_source
 from dpbinagg.reading.source import ColumnType, Kind, Source

@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import PublicRefusalError
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.domain import Categorical, Domain, Variable
+from dpbinagg.public.variables import Categorical, Records, Variable, Variables
 from dpbinagg.reading.rules import Codes, Floats, Integers, finished, numbers_of_texts
 from dpbinagg.reading.source import ColumnType, column_at
 
 Values = NDArray[Any]
 
 
-def convert(part: Any, domain: Domain, variables: Sequence[str]) -> Records:
+def convert(part: Any, domain: Variables, variables: Sequence[str]) -> Records:
     """All records of one piece of a table: the one conversion rule.
 
     Parameters
     ----------
     part : pandas.DataFrame, Arrow table or record batch, Polars frame, or a part of a `Source`
-    domain : Domain
+    domain : Variables
         Declares every variable.
     variables : sequence of str
         The columns to read.
@@ -34,6 +33,7 @@ def convert(part: Any, domain: Domain, variables: Sequence[str]) -> Records:
     Examples
     --------
     >>> import pandas as pd
+    >>> from dpbinagg import Domain
     >>> frame = pd.DataFrame({"age": ["31", "n/a"], "sex": [" f", "x"]})
     >>> records = convert(frame, Domain({"age": (0, 99), "sex": ["f", "m"]}), ["age", "sex"])
     >>> records["age"], records["sex"]

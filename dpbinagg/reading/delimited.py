@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dpbinagg.errors import DataError
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.grammar import BLANKS, DECIMALS
+from dpbinagg.public.variables import Categorical, Numeric, Records, Variables
 from dpbinagg.reading.digits import Floats, read_numbers
 from dpbinagg.reading.lines import Block, Integers
 from dpbinagg.reading.rules import finished
@@ -57,7 +56,7 @@ class Lines:
     def __reduce__(self) -> Any:
         raise TypeError("private records are not pickled")
 
-    def records(self, domain: Domain, variables: Sequence[str]) -> Records:
+    def records(self, domain: Variables, variables: Sequence[str]) -> Records:
         """The records of these lines; an unreadable line is one of missing values."""
         layout = self.layout
         block = Block(self.content, ord(layout.separator), len(layout.names))
@@ -132,7 +131,7 @@ class TextSource(Source):
         inner = self._encoding if _single(self._encoding) else "utf-8"
         return Layout(names, mark, decimal, inner)
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Lines]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Lines]:
         """Blocks of lines."""
         for layout in self._layouts:
             for name in variables:

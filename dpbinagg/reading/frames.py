@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpbinagg.errors import DataError
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading.columns import arrow_type, pandas_type, polars_type
 from dpbinagg.reading.source import Source
 
@@ -25,7 +25,7 @@ class FrameSource(Source):
         schema = {name: pandas_type(dtype) for name, dtype in dtypes if isinstance(name, str)}
         super().__init__("memory", schema)
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """The frame itself."""
         yield self._frame
 
@@ -40,7 +40,7 @@ class ArrowSource(Source):
         fields = zip(names, table.schema.types, strict=True)
         super().__init__("stream", {name: arrow_type(dtype) for name, dtype in fields})
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Slices."""
         chosen = self._table.select(list(variables))
         for start in range(0, len(chosen), ROWS):
@@ -55,7 +55,7 @@ class PolarsSource(Source):
         schema = self._frame.collect_schema()
         super().__init__("stream", {name: polars_type(dtype) for name, dtype in schema.items()})
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed; order is of no interest."""
         chosen = self._frame.select(list(variables))
         if hasattr(chosen, "collect_batches"):

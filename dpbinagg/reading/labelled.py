@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.variables import Categorical, Records, Variables
 from dpbinagg.reading.columns import convert
 from dpbinagg.reading.frames import ROWS
 from dpbinagg.reading.readers import reading
@@ -32,7 +31,7 @@ class LabelledPart:
     frame: Any
     schema: Mapping[str, ColumnType]
 
-    def records(self, domain: Domain, variables: Sequence[str]) -> Records:
+    def records(self, domain: Variables, variables: Sequence[str]) -> Records:
         """The records: a cell whose code is not a level may be one by its label."""
         records = dict(convert(self.frame, domain, variables))
         for name in variables:
@@ -63,7 +62,7 @@ class StataSource(Source):
         self._path = path
         super().__init__("stream", reading(path, "pandas", lambda pd: _stata_schema(pd, path)))
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[LabelledPart]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[LabelledPart]:
         """Pieces of the columns that are needed; dates stay numbers, so that none is refused."""
         import pandas as pd
 
@@ -111,7 +110,7 @@ class SpssSource(Source):
         self._encoding, schema = reading(path, "pyreadstat", lambda spss: _spss_schema(spss, path))
         super().__init__("stream", schema)
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[LabelledPart]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[LabelledPart]:
         """Pieces of the columns that are needed.
 
         Dates stay numbers and texts stay bytes, one letter each, until they are converted one by

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dpbinagg.errors import DataError
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading.frames import ROWS
 from dpbinagg.reading.source import ColumnType, Source
 
@@ -43,7 +43,7 @@ class RelationSource(Source):
         types = zip(names, relation.types, strict=True)
         super().__init__("stream", {name: duckdb_type(dtype) for name, dtype in types})
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed."""
         chosen = self._relation.project(self._selection(variables))
         if find_spec("pyarrow") is None:
@@ -88,7 +88,7 @@ class ParquetSource(RelationSource):
         self._pattern, self._files = pattern, list(files)
         super().__init__(relation)
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed.
 
         DuckDB stops at a text that is not UTF-8, Arrow hands it over as it is.

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.grammar import BLANKS, number, spelled
+from dpbinagg.public.variables import Categorical, Variable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

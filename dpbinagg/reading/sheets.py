@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpbinagg.errors import DataError
-from dpbinagg.public.domain import Domain
+from dpbinagg.public.variables import Variables
 from dpbinagg.reading.readers import reading
 from dpbinagg.reading.source import ColumnType, Source
 
@@ -33,7 +33,7 @@ class SheetSource(Source):
         self.repeated = frozenset(name for name in names if names.count(name) > 1)
         super().__init__("stream", dict.fromkeys(names, ColumnType("untyped")))
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """The whole sheet, which holds a million rows at most."""
         import pandas as pd
 

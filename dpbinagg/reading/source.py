@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpbinagg.errors import PublicRefusalError
-from dpbinagg.public.boxes import Records
-from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.variables import Categorical, Records, Variables
 from dpbinagg.reading.rules import Codes
 
 Kind = Literal["memory", "stream", "cluster"]
@@ -78,7 +77,7 @@ class Source:
             if column.stored == "truth"
         }
 
-    def check(self, domain: Domain, variables: Sequence[str]) -> None:
+    def check(self, domain: Variables, variables: Sequence[str]) -> None:
         """Refuse variables that the schema, which is public, lacks or stores as something else."""
         for name in variables:
             if name in self.repeated:
@@ -88,11 +87,11 @@ class Source:
             column_at(self.columns, name)
             _check_stored(name, self.schema[name], domain)
 
-    def parts(self, domain: Domain, variables: Sequence[str]) -> Iterator[Any]:
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Pieces of the table that `convert` turns into records, on whatever thread."""
         raise NotImplementedError(f"a {type(self).__name__} is read by its own workers")
 
-    def batches(self, domain: Domain, variables: Sequence[str]) -> Iterator[Records]:
+    def batches(self, domain: Variables, variables: Sequence[str]) -> Iterator[Records]:
         """All records of `variables`, batch by batch: float64 numbers and int64 codes."""
         from dpbinagg.reading.columns import convert
 
@@ -114,7 +113,7 @@ def column_at(names: Sequence[str], name: str) -> int:
     return found[0]
 
 
-def _check_stored(name: str, column: ColumnType, domain: Domain) -> None:
+def _check_stored(name: str, column: ColumnType, domain: Variables) -> None:
     variable = domain[name]
     if isinstance(variable, Categorical):
         numbers = column.stored in ("number", "truth")

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.public.domain import Categorical
+from dpbinagg.public.variables import Categorical
 from dpbinagg.reading.lines import Bytes, Cells, Integers
 from dpbinagg.reading.rules import Codes
 

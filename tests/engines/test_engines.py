@@ -121,7 +121,7 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     found["codes"] = engine.map_reduce(
         Sum((Question("codes", alone(OneHot(PrefixCells(paths, 16, 0, np.zeros(1, int))))),))
     )
-    tree = Curator(engine, 0).partition(paths, 3.0, 4.0)
+    tree = Partition.of_tree(Curator(engine, 0).partition(paths, 3.0, 4.0))
     found["tree"] = tree.to_dict()
     grid = Partition.grid(design.domain.subset(design.variables), 2)
     shares = Allocation(0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)

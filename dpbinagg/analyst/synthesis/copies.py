@@ -11,7 +11,7 @@ one; else each variance), so that combining them loses nothing to chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,12 @@ from scipy import stats
 from dpbinagg.analyst.linalg import symmetric
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import ReleaseError
+from dpbinagg.kernel.questions import Answer
+from dpbinagg.release.questions import COUNTS, MARGINS, RESPONSES, SUMS
+from dpbinagg.release.transcript import Released, Transcript
+
+DRAWN = (MARGINS, COUNTS, SUMS, RESPONSES)
+"""Questions whose answers each copy draws anew."""
 
 
 def draw_params(estimate: Estimate, copies: int, rng: np.random.Generator) -> Array:
@@ -39,6 +45,33 @@ def draw_params(estimate: Estimate, copies: int, rng: np.random.Generator) -> Ar
         sd = drawn.std(axis=0, ddof=1)
         drawn = drawn / np.where(sd > 0, sd, 1.0) * np.sqrt(np.sum(root**2, axis=1))
     return np.asarray(estimate.params + drawn * unit)
+
+
+def redrawn(release: Released, rng: np.random.Generator) -> Released:
+    """The release with fresh noise, of the released scales, on its counts and its sums in bins.
+
+    The second moments are drawn anew from the ensemble of the estimator.
+    """
+    entries = [
+        replace(entry, answer=_again(entry.answer, rng)) if entry.question.name in DRAWN else entry
+        for entry in release.transcript
+    ]
+    held = {field.name: getattr(release, field.name) for field in fields(Released)}
+    return Released(**held | {"transcript": Transcript(entries)})
+
+
+def drawn_noise(ensemble: Array, rng: np.random.Generator) -> Array:
+    """A matrix of the law of the noise in second moments, from an ensemble of them, (M, k, k)."""
+    z = rng.standard_normal(len(ensemble)) / np.sqrt(len(ensemble))
+    return np.asarray(np.tensordot(z, ensemble, axes=1))
+
+
+def _again(answer: Answer, rng: np.random.Generator) -> Answer:
+    noisy = [
+        v + s * rng.standard_normal(v.shape)
+        for v, s in zip(answer.values, answer.scales, strict=True)
+    ]
+    return replace(answer, values=tuple(noisy))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from dpbinagg.analyst.ols.ensemble import spectrum
 from dpbinagg.analyst.ols.steps import Steps
@@ -14,13 +15,18 @@ from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.carriers import Continuous
 from dpbinagg.analyst.synthesis.laws import Law
 from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
+from dpbinagg.analyst.synthesis.shape import Shape, positive
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.types import Array
+from dpbinagg.public.partition import Partition
 from dpbinagg.public.rows import Rows
 from dpbinagg.release.transcript import Released
 
 LEAST_VARIANCE = 0.1
 """Of errors of a row, in that of all: the line through squared residuals may be negative."""
+DRIFT = 0.05
+"""How far second moments of whitened columns of candidates are from those that they were drawn to
+have: boxes, whole numbers and laws that are not normal move correlations so much."""
 CANDIDATES = 3
 """Candidates for each row, of which the nearest to the release are kept."""
 
@@ -45,30 +51,69 @@ class Joint:
         Of the variables that were counted.
     steps : Steps or None
         Where moments and rounds lead.
+    noise : (k, k) array or None
+        What a copy adds to the second moments of whitened columns.
     """
 
     release: Released
     spreader: Spreader
     laws: dict[str, Law]
     steps: Steps | None
+    noise: Array | None = None
 
     @cached_property
-    def _moments(self) -> tuple[Array, Array, float] | None:
+    def _moments(self) -> tuple[Array, Array, Array] | None:
         """Whitening, mean of ``w w'``, variance of its noise over that of sampling."""
         if self.steps is None:
             return None
-        state = self.steps.state
-        lifted = spectrum(state.gram, state.noise).lifted / state.nobs
-        rho = float(np.mean(state.noise**2)) / state.nobs
-        return state.whitening, lifted, rho
+        state, intercept = self.steps.state, self.release.design.intercept
+        gram = state.gram if self.noise is None else state.gram + self.noise
+        lifted = spectrum(gram, state.noise).lifted
+        # The number of records is known otherwise too; all moments are held to that in the matrix.
+        number = state.nobs
+        if intercept is not None:
+            number = float(self._back[intercept] @ lifted @ self._back[intercept])
+        rho = np.mean(state.noise**2, axis=0) / (state.nobs * DRIFT) ** 2
+        return state.whitening, lifted / max(number, 1.0), rho
+
+    @cached_property
+    def _back(self) -> Array:
+        """Design columns from whitened ones, (p, k): ``x = B w`` for every record that was seen.
+
+        Columns that the others determine are among them: x lies where ``null x = 0``.
+        """
+        assert self.steps is not None
+        whitening, null = self.steps.state.whitening, self.steps.state.public.null
+        unit = np.linalg.norm(whitening, axis=0)
+        unit[unit == 0.0] = 1.0
+        free = linalg.null_space(null / unit) if len(null) else np.eye(len(unit))
+        return np.asarray(free @ np.linalg.pinv(whitening / unit @ free) / unit[:, None])
+
+    def _candidates(self, weights: Array, size: int, rng: np.random.Generator) -> Rows:
+        """Rows with the mean and covariance that all rounds together tell, normal but for factors.
+
+        Boxes would bend their correlations: what the bins say is raked in. Where there are no
+        moments, rows from the bins.
+        """
+        intercept = self.release.design.intercept
+        if self._moments is None or intercept is None:
+            rows_in = largest_remainder(weights, size)
+            return self.spreader.draw(np.repeat(np.arange(len(rows_in)), rows_in), rng)
+        _, second, _ = self._moments
+        known = self._back @ second @ self._back.T
+        mean = known[intercept]
+        shape = Shape(mean, positive(known - np.outer(mean, mean)))
+        whole = Partition.grid(self.release.domain.subset(self.release.design.variables), 1)
+        spreader = replace(self.spreader, shape=shape, boxes=whole.boxes, bins=None)
+        return spreader.draw(np.zeros(size, dtype=np.int64), rng)
 
     def draw(
         self, weights: Array, size: int, rng: np.random.Generator
     ) -> tuple[Rows, NDArray[np.int64]]:
         """Covariates of `size` rows, and the bin of each.
 
-        Candidates come from the bins, numbers mapped by rank to their laws. Those are kept that
-        have the released counts, bins and second moments together, and are mapped once more.
+        Numbers of candidates are mapped by rank to their laws. Those are kept that have the
+        released counts, bins and second moments together, and are mapped once more.
 
         Parameters
         ----------
@@ -77,13 +122,16 @@ class Joint:
         size : int
         rng : Generator
         """
-        rows_in = largest_remainder(weights, CANDIDATES * size)
-        bin_of = np.repeat(np.arange(len(rows_in)), rows_in)
-        rows = self._by_law(self.spreader.draw(bin_of, rng), rng)
+        rows = self._by_law(self._candidates(weights, CANDIDATES * size, rng), rng)
         bin_of = self.release.partition.locate(rows)
         cells = [Cells(bin_of, weights / weights.sum())]
-        cells += [Cells(law.cells(rows[name]), law.shares) for name, law in self._of(rows)]
-        columns, second, rho = np.zeros((len(bin_of), 0)), None, 0.0
+        cells += [
+            Cells(law.cells(rows[name]), law.shares)
+            for name, law in self._of(rows)
+            # Few values of many: a cell that has one of them may have been counted for others.
+            if name in self._numbers or law.by_value
+        ]
+        columns, second, rho = np.zeros((len(bin_of), 0)), None, np.zeros((0, 0))
         if self._moments is not None:
             whitening, second, rho = self._moments
             columns = self.release.design.columns(rows) @ whitening.T
@@ -104,17 +152,20 @@ class Joint:
         if fitted is None or intercept is None or not rows:
             return even
         whitening = fitted.state.whitening
-        constant = np.linalg.pinv(whitening.T)[:, intercept]
-        slopes = fitted.bread @ fitted.meat @ constant
+        slopes = fitted.bread @ fitted.meat @ self._back[intercept]
         variance = self.release.design.columns(rows) @ (whitening.T @ slopes)
         variance = np.clip(variance, LEAST_VARIANCE * scale, scale / LEAST_VARIANCE)
         return np.asarray(np.sqrt(variance * (scale / variance.mean())))
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """Variables that may have any value of their law."""
+        return frozenset(c.name for c in self.spreader.carried if isinstance(c, Continuous))
 
     def _of(self, rows: Rows) -> list[tuple[str, Law]]:
         return [(name, self.laws[name]) for name in rows if name in self.laws]
 
     def _by_law(self, rows: Rows, rng: np.random.Generator) -> Rows:
         """Rows with their numbers mapped by rank to what was counted."""
-        numbers = {c.name for c in self.spreader.carried if isinstance(c, Continuous)}
-        mapped = {n: by_rank(rows[n], law, rng) for n, law in self._of(rows) if n in numbers}
+        mapped = {n: by_rank(rows[n], law, rng) for n, law in self._of(rows) if n in self._numbers}
         return rows | mapped

@@ -50,6 +50,13 @@ class Law:
     upper: Array | None
     whole: bool = False
 
+    @property
+    def by_value(self) -> bool:
+        """Whether every cell is one value."""
+        if self.lower is None or self.upper is None:
+            return True
+        return self.whole and bool((self.upper - self.lower <= 1.0).all())
+
     def cells(self, values: NDArray[np.generic]) -> NDArray[np.int64]:
         """Cell of every value."""
         if self.upper is None:

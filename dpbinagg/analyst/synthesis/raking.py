@@ -35,8 +35,17 @@ class Cells:
     of: NDArray[np.int64]
     shares: Array
 
+    @property
+    def possible(self) -> Array:
+        """The shares, of cells that candidates are in."""
+        held = np.bincount(self.of, minlength=len(self.shares)) > 0
+        total = self.shares[held].sum()
+        return np.where(held, self.shares / total, 0.0) if total > 0.0 else self.shares
 
-def raked(columns: Array, second: Array | None, rho: float, cells: Sequence[Cells]) -> Array:
+
+def raked(
+    columns: Array, second: Array | None, rho: Array | float, cells: Sequence[Cells]
+) -> Array:
     """Weights with mean 1.
 
     Parameters
@@ -45,17 +54,18 @@ def raked(columns: Array, second: Array | None, rho: float, cells: Sequence[Cell
         w.
     second : (k, k) array or None
         T, the mean of ``w w'``.
-    rho : float
+    rho : (k, k) array or float
     cells : sequence of Cells
     """
     n, k = columns.shape
     tilt, factor, weight = np.zeros((k, k)), np.ones(n), np.ones(n)
     curvature = None
+    targets = [(one.of, one.possible) for one in cells]
     for _ in range(STEPS):
-        for one in cells:
-            have = np.bincount(one.of, weights=weight, minlength=len(one.shares)) / n
-            ratio = np.divide(one.shares, have, out=np.ones_like(have), where=have > 0.0)
-            each = np.clip(ratio, 0.0, LARGEST)[one.of]
+        for of, shares in targets:
+            have = np.bincount(of, weights=weight, minlength=len(shares)) / n
+            ratio = np.divide(shares, have, out=np.ones_like(have), where=have > 0.0)
+            each = np.clip(ratio, 0.0, LARGEST)[of]
             factor *= each
             weight *= each
         if second is None:

@@ -64,7 +64,7 @@ def shape_from_moments(moments: Moments) -> Shape:
     floor = np.maximum(noise.diagonal(), 0.01 * scale**2)
     shrunk = kept * cov
     np.fill_diagonal(shrunk, np.maximum(np.diag(cov), floor))
-    return Shape(mean, _positive(shrunk))
+    return Shape(mean, positive(shrunk))
 
 
 def shape_from_bins(bins: Bins) -> Shape:
@@ -78,10 +78,10 @@ def shape_from_bins(bins: Bins) -> Shape:
     deviation = bins.centre - centre
     between = (deviation * w[:, None]).T @ deviation
     within = np.diag(w @ bins.half_width**2) / 3.0
-    return Shape(centre, _positive(between + within))
+    return Shape(centre, positive(between + within))
 
 
-def _positive(cov: Array) -> Array:
+def positive(cov: Array) -> Array:
     """Raise the eigenvalues of the correlation matrix to `LEAST_VARIANCE`."""
     varying = np.flatnonzero(np.diag(cov) > 0)
     inner = np.ix_(varying, varying)

@@ -12,6 +12,7 @@ follow the published law given the release, and their bin sums are the released 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -23,7 +24,7 @@ from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
-from dpbinagg.analyst.synthesis.copies import draw_params
+from dpbinagg.analyst.synthesis.copies import draw_params, drawn_noise, redrawn
 from dpbinagg.analyst.synthesis.joint import Joint
 from dpbinagg.analyst.synthesis.laws import released_laws
 from dpbinagg.analyst.synthesis.outcome import Outcome
@@ -110,10 +111,13 @@ def synthesize(
             f"{len(model.column_names)} columns; pass the design of the smaller model"
         )
     generator = np.random.default_rng(rng)
-    maker = _Maker(release, estimate, model, size, kind, steps)
+    source = _Source(release, estimate, model, size, kind, steps)
+    maker = _Maker(source)
     params = draw_params(estimate, copies, generator) if copies > 1 else estimate.params[None, :]
     frames = []
     for number in range(copies):
+        if copies > 1 and kind == "calibrated":
+            maker = _Maker(source, generator)
         frame, bin_of = maker.make(params[number], generator)
         _refuse_clash(frame, bin_id, copies > 1)
         if bin_id:
@@ -128,35 +132,48 @@ def synthesize(
     return table
 
 
-class _Maker:
-    """Makes one table after another from the same release and model."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What tables are made of."""
 
-    def __init__(
-        self,
-        release: Released,
-        estimate: Estimate,
-        model: Design,
-        size: int | None,
-        kind: str,
-        steps: Steps | None,
-    ) -> None:
-        self.release, self.estimate, self.model, self.kind = release, estimate, model, kind
-        least = len(model.column_names) + 2 if kind == "calibrated" else 1
-        noisy = max(round(total(release)), least)
-        self.size = noisy if size is None else _whole("size", size, least)
-        self.given_size = size
-        self.spreader = Spreader.of(release)
+    release: Released
+    estimate: Estimate
+    model: Design
+    given_size: int | None
+    kind: str
+    steps: Steps | None
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        least = len(self.model.column_names) + 2 if self.kind == "calibrated" else 1
+        if self.given_size is not None:
+            return _whole("size", self.given_size, least)
+        return max(round(total(self.release)), least)
+
+
+class _Maker:
+    """Makes tables from the same release and model; with `redraw` from noise of its own."""
+
+    def __init__(self, source: _Source, redraw: np.random.Generator | None = None) -> None:
+        self.source, self.release, steps = source, source.release, source.steps
+        self.estimate, self.model, self.kind = source.estimate, source.model, source.kind
+        self.size, noise = source.size, None
+        if redraw is not None:
+            self.release = redrawn(source.release, redraw)
+            noise = None if steps is None else drawn_noise(steps.state.noise, redraw)
+        self.spreader = Spreader.of(self.release)
         self.released_params = self._released_params()
-        laws = released_laws(release)
-        self.joint = Joint(release, self.spreader, laws, steps)
-        self.outcome = Outcome.of(release.design, laws, release.declared)
+        laws = released_laws(self.release)
+        self.joint = Joint(self.release, self.spreader, laws, steps, noise)
+        self.outcome = Outcome.of(self.release.design, laws, self.release.declared)
 
     def make(
         self, params: Array, rng: np.random.Generator
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
         """One table and the bin of each of its rows."""
         if self.kind == "binagg":
-            return binagg_rows(self.release, self.given_size, rng)
+            return binagg_rows(self.release, self.source.given_size, rng)
         if self.kind == "calibrated" and self.release.design.variables:
             rows, bin_of = self.joint.draw(self.weights(), self.size, rng)
         else:
