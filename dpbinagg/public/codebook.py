@@ -87,6 +87,11 @@ def variable_of_row(row: Mapping[str, str | None]) -> Variable:
     if kind not in TYPES:
         got = f"got {kind!r}" if kind else "it is empty: fill it in, types are never guessed"
         raise DomainError(f"type must be {', '.join(TYPES[:-1])} or {TYPES[-1]}, {got}")
+    if _cell(row, "levels") or _cell(row, "labels"):
+        raise DomainError(
+            f"the type is {kind}, but levels or labels are listed: move codes that mean no answer "
+            "to missing and empty both cells, or write the type categorical"
+        )
     sides: list[float] = []
     for side, unknown in (("lower", -math.inf), ("upper", math.inf)):
         text = _cell(row, side)

@@ -222,7 +222,7 @@ def _notes(
     marks = "* p < 0.1, ** p < 0.05, *** p < 0.01." if stars else ""
     counts = "Numbers of observations are noisy."
     notes.append(" ".join(filter(None, [under, truth if under else "", marks, counts])))
-    notes += dict.fromkeys(note for model in models for note in reference_notes(model.design))
+    notes += reference_notes(*(model.design for model in models))
     return [*notes, _privacy(models)]
 
 

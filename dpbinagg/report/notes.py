@@ -165,23 +165,22 @@ def _contrasts(design: Design) -> list[tuple[str, Array, Sequence[Any]]]:
     ]
 
 
-def reference_notes(design: Design) -> list[str]:
+def reference_notes(*designs: Design) -> list[str]:
     """What the coefficients of categories mean; nothing of comparisons, false by default."""
     texts = [
         f"{name} = {label(design.domain, name, level)}"
+        for design in designs
         for name, level in references(design).items()
         if level is not False
     ]
+    texts = list(dict.fromkeys(texts))
     found = []
     if texts:
         kind = "category" if len(texts) == 1 else "categories"
         shown = listed(texts, MOST_FACTORS)
         found.append(f"Reference {kind}, with which the others are compared: {shown}.")
-    means = list(
-        dict.fromkeys(
-            n for n, matrix, _ in _contrasts(design) if (matrix == -1.0).all(axis=1).any()
-        )
-    )
+    coded = [one for design in designs for one in _contrasts(design)]
+    means = list(dict.fromkeys(n for n, matrix, _ in coded if (matrix == -1.0).all(axis=1).any()))
     if means:
         found.append(f"Levels of {listed(means)} are compared with the mean over all levels.")
     return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,27 @@ DECLARED: list[tuple[Any, str]] = [
 def test_bounds(bounds: Any, part: str, table: pd.DataFrame) -> None:
     formula = "wage ~ educ + region" if "reg" in str(bounds) else FORMULA
     refused(lambda: dp_ols(formula, table, mu=1, bounds=bounds), part)
+
+
+CODEBOOKS = [
+    ("educ,numeric,0,20,0|98,none|refused,", "move codes that mean no answer to missing"),
+    ("educ,integer,0,20,,none,", "move codes that mean no answer to missing"),
+    ("educ,,0,20,,,", "types are never guessed"),
+    ("educ,number,0,20,,,", "got 'number'"),
+    ("educ,numeric,zero,20,,,", "lower must be a number or empty"),
+    ("region,categorical,,,,,", "levels must not be empty"),
+    ("region,categorical,,,N|S,North,", "labels must name every level"),
+    ("region,categorical,,,N|S,,S", "also a level"),
+    (",numeric,0,1,,,", "name must not be empty"),
+    ("educ,numeric,0,1,,,\neduc,numeric,0,1,,,", "twice"),
+]
+
+
+@pytest.mark.parametrize(("rows", "part"), CODEBOOKS, ids=[rows for rows, _ in CODEBOOKS])
+def test_codebooks(rows: str, part: str, tmp_path: Path) -> None:
+    path = tmp_path / "codebook.csv"
+    path.write_text(f"name,type,lower,upper,levels,labels,missing\n{rows}\n")
+    refused(lambda: Domain.from_csv(path), part, str(path))
 
 
 def test_an_undeclared_text_column_is_refused_without_its_values(table: pd.DataFrame) -> None:
