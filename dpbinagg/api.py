@@ -317,7 +317,7 @@ def dp_study(
     >>> study["wage"].params.index.to_list()
     ['Intercept', 'educ', 'exper']
     """
-    named = named_formulas(formulas)
+    named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
     settings = Settings.from_arguments(
         mu=mu,

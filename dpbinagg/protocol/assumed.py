@@ -21,6 +21,8 @@ from dpbinagg.reading import open_source
 
 RANGE_IN_SDS = 8.0
 """Width of the response's bounds in standard deviations of the error, if none is given."""
+ROUNDING = 1e-12
+"""Errors below this share of the response are what arithmetic leaves of none."""
 NAMED = 8
 """Rare levels that are named; more would hide the point."""
 
@@ -186,7 +188,7 @@ def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:
     beta = np.linalg.lstsq(x, y, rcond=None)[0]
     residuals = y - x @ beta
     sd = math.sqrt(float(residuals @ residuals) / max(len(y) - len(beta), 1))
-    if sd == 0.0:
+    if sd <= ROUNDING * float(np.abs(y).max()):
         raise DataError("example determines its response exactly: nothing tells what errors are")
     return np.asarray(beta), sd, np.asarray(residuals / sd)
 
