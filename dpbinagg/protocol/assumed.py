@@ -21,8 +21,6 @@ from dpbinagg.reading import open_source
 
 RANGE_IN_SDS = 8.0
 """Width of the response's bounds in standard deviations of the error, if none is given."""
-ROUNDING = 1e-12
-"""Errors below this share of the response are what arithmetic leaves of none."""
 NAMED = 8
 """Rare levels that are named; more would hide the point."""
 
@@ -188,7 +186,8 @@ def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:
     beta = np.linalg.lstsq(x, y, rcond=None)[0]
     residuals = y - x @ beta
     sd = math.sqrt(float(residuals @ residuals) / max(len(y) - len(beta), 1))
-    if sd <= ROUNDING * float(np.abs(y).max()):
+    # Rounding leaves about 1e-16 of the response's spread where the fit is exact.
+    if sd <= 1e-12 * float(np.std(y)):
         raise DataError("example determines its response exactly: nothing tells what errors are")
     return np.asarray(beta), sd, np.asarray(residuals / sd)
 
