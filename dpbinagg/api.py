@@ -388,7 +388,7 @@ def prepare_study(
     constants: Mapping[str, float] | None = None,
 ) -> PreparedStudy:
     """Check the arguments of `dp_study`, from public facts alone."""
-    named = named_formulas(formulas)
+    named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
     wanted = named_variables(variables)
     settings = Settings.from_arguments(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from dpbinagg import __version__
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.inputs import CovType, SyntheticKind
+from dpbinagg.public.arguments import remedy
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -205,12 +206,36 @@ class _Parser(argparse.ArgumentParser):
         kind = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=kind, allow_abbrev=False, **options)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Options and what they are; an option that does not exist ends in what does."""
+        options, strangers = self.parse_known_args(args, namespace)
+        if strangers:
+            asked: _Parser = getattr(options, "asked", self)
+            asked.refuse(strangers[0])
+        return options
+
+    def refuse(self, stranger: str) -> NoReturn:
+        """End with the remedy for a word that no option takes."""
+        known = {action.dest: action.option_strings for action in self._actions}
+        if not stranger.startswith("-"):
+            self.error(f"{stranger!r} is one word too many; put quotes around a formula")
+        name = stranger.lstrip("-").partition("=")[0].replace("-", "_")
+        # The list of all options is what the help is for.
+        text = remedy(name, list(known)).partition(" Otherwise,")[0].partition("the arguments")[0]
+        for dest, written in known.items():
+            text = text.replace(repr(dest), (written or [dest])[-1])
+        self.error(f"there is no option {stranger.partition('=')[0]}; {text}".rstrip("; "))
+
+    def error(self, message: str) -> NoReturn:
+        """What is wrong in a line, and where help is; the usage would fill the screen."""
+        self.exit(2, f"{self.prog}: error: {message}\nhelp: {self.prog} --help\n")
+
 
 def _command(commands: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=examples
     )
-    parser.set_defaults(run=_later(name))
+    parser.set_defaults(run=_later(name), asked=parser)
     return parser
 
 

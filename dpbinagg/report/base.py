@@ -49,6 +49,11 @@ Floats = NDArray[np.float64]
 FrameMaker = Callable[[], pd.DataFrame]
 
 
+def shown_delta(nobs: float) -> float:
+    """The delta at which tables show epsilon: 1e-6, or ``n^-1.1`` where there are many records."""
+    return min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(nobs, 1.0))))
+
+
 class PublicData(PandasData):  # type: ignore[misc]
     """Names and columns for statsmodels; `frame` is made when it is first asked for."""
 
@@ -185,7 +190,7 @@ class ReleaseResults(Inference):
         self.df_model = model.df_model
         # Whole, since other packages cut the fraction off where we round.
         self.nobs = float(round(estimate.nobs))
-        self.delta = min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(self.nobs, 1.0))))
+        self.delta = shown_delta(self.nobs)
         self.estimator = estimate.name
         self.identified: pd.Series[bool] = pd.Series(
             identified(estimate), index=list(self.design.column_names), name="identified"

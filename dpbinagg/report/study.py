@@ -46,7 +46,18 @@ class Study(Mapping[str, "DPResults"]):
         self.release = release
 
     def __getitem__(self, name: str) -> DPResults:
+        if name not in self.release.models:
+            raise KeyError(f"no model is called {name!r}; the models are {', '.join(self)}")
         return self.results[name]
+
+    def __getattr__(self, name: str) -> Any:
+        models = self.__dict__["release"].models if "release" in self.__dict__ else {}
+        if name in models:
+            raise AttributeError(f"a model is had by its name, study[{name!r}]")
+        first = next(iter(models), "name")
+        raise AttributeError(
+            f"a study has no {name!r}; what belongs to one model is had as study[{first!r}].{name}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.release.models)
@@ -121,14 +132,17 @@ class Study(Mapping[str, "DPResults"]):
         """Any model of released variables, with any of them as response; see `Release.ols`."""
         return self.release.ols(formula, **options)
 
+    @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1, by groups if asked; see `Release.describe`."""
         return self.release.describe(by, alpha)
 
+    @explains_arguments
     def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
         """Numbers of records by two variables; see `Release.crosstab`."""
         return self.release.crosstab(one, other, alpha)
 
+    @explains_arguments
     def corr(self, alpha: float = 0.05) -> Description:
         """Correlations of all numbers; see `Release.corr`."""
         return self.release.corr(alpha)

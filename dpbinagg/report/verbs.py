@@ -201,6 +201,7 @@ class Release(Released):
         results = self._fit() if self.models else self.ols()
         return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
 
+    @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.
 
@@ -219,6 +220,7 @@ class Release(Released):
         """
         return table_one.describe(self, by, alpha)
 
+    @explains_arguments
     def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
         """Numbers of records by the levels of two variables.
 
@@ -234,6 +236,7 @@ class Release(Released):
         """
         return table_one.crosstab(self, one, other, alpha)
 
+    @explains_arguments
     def corr(self, alpha: float = 0.05) -> Description:
         """Correlations of all numbers.
 
