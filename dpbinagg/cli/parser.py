@@ -90,6 +90,49 @@ Standard errors that other software prints for one table leave out the privacy n
 --copies 20, the standard deviation of a coefficient over the copies is its honest standard error.
 """
 
+STUDY = """\
+a study file, for example study.toml; paths are relative to its folder:
+
+  data = "survey.csv"
+  codebook = "codebook.csv"
+  variables = ["age", "region"]
+  mu = 1.0
+  ledger = "survey.db"
+  out = "release"
+
+  [formulas]
+  wage = "np.log(wage) ~ educ + exper + C(sex)"
+  hours = "hours ~ educ + C(sex)"
+
+  [about]
+  title = "Wages and hours"
+
+further keys: epsilon and delta instead of mu; missing, neighbours, rules, constants, overwrite, rng
+(for tests: not for publication); the sections [bounds] (age = [18, 90], sex = ["f", "m"], n =
+{levels = [0, 1]}), [budget], [table] (separator, decimal, encoding, sheet) and [about] (title,
+steward, date). A key that is not known is refused.
+
+examples:
+  dpbinagg study study.toml --check                 what would be released and spent; no more
+  dpbinagg study study.toml --approved 0b2f6c9a...  only if the file is still the one approved
+  dpbinagg describe release/ --by sex               Table 1 again, free of charge
+  dpbinagg refit release/ "hours ~ exper"           any model of the variables, free of charge
+
+A steward reads that one file, and what --check prints of it, and passes on the fingerprint. The
+ledger is charged once, for all models together.
+"""
+
+DESCRIBE = """\
+examples:
+  dpbinagg describe release/
+  dpbinagg describe release/ --by sex --form latex
+  dpbinagg describe release/ --crosstab sex region
+  dpbinagg describe release/ --corr
+
+Works on the folder of a study and on that of a single fit. Intervals hold sampling error and
+privacy noise. Nothing here looks at the records, and nothing costs privacy.
+"""
+
 LEDGER = """\
 examples:
   dpbinagg ledger survey.db --create --mu 2      a new ledger with a total of mu = 2
@@ -145,6 +188,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     _fit(commands)
+    _study(commands)
+    _describe(commands)
     _refit(commands)
     _synth(commands)
     _ledger(commands)
@@ -329,6 +374,35 @@ def _fit(commands: Any) -> None:
     _estimation(group)  # type: ignore[arg-type]
     _output(group)  # type: ignore[arg-type]
     _about(parser)
+
+
+def _study(commands: Any) -> None:
+    parser = _command(commands, "study", "Table 1 and several models, from one file", STUDY)
+    parser.add_argument("file", help="the study file, see below")
+    parser.add_argument("--check", action="store_true", help="show what it would do, and stop")
+    parser.add_argument(
+        "--approved", metavar="FINGERPRINT", help="stop if the file has another fingerprint"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a release that is there")
+    parser.add_argument("--progress", action="store_true", help="show the steps of the release")
+    _output(parser, compare=False)
+
+
+def _describe(commands: Any) -> None:
+    parser = _command(commands, "describe", "Table 1 from a saved release", DESCRIBE)
+    parser.add_argument("release", help="the folder that study or fit wrote")
+    parser.add_argument("--by", metavar="NAME", help="by the levels of this variable")
+    parser.add_argument(
+        "--crosstab", nargs=2, metavar=("ONE", "OTHER"), help="a two-way table instead"
+    )
+    parser.add_argument("--corr", action="store_true", help="correlations instead")
+    parser.add_argument(
+        "--alpha", type=float, default=0.05, help="intervals cover with probability 1 - alpha"
+    )
+    parser.add_argument(
+        "--form", choices=("text", "markdown", "latex", "html", "csv"), default="text"
+    )
+    _output(parser, compare=False)
 
 
 def _refit(commands: Any) -> None:

@@ -97,6 +97,17 @@ def named_formulas(formulas: object, data: object) -> dict[str, str]:
     return named
 
 
+def named_variables(variables: object) -> list[str]:
+    """The further variables of a study."""
+    if isinstance(variables, str):
+        variables = [variables]
+    if not isinstance(variables, Sequence) or not all(isinstance(v, str) for v in variables):
+        raise FormulaError(
+            f'variables must be a list of names, ["age", "region"], got {type(variables).__name__}'
+        )
+    return [*dict.fromkeys(variables)]
+
+
 def total_mu(mu: object, epsilon: object, delta: object) -> float:
     """The total mu, given as such or by epsilon and delta."""
     if mu is None and epsilon is None and delta is None:

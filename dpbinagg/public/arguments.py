@@ -119,6 +119,13 @@ def refuse_unknown(called: str, given: Iterable[str], known: list[str]) -> None:
             raise ArgumentError(f"{called} has no argument {name!r}; {remedy(name, known)}")
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that somebody may have meant, or all of them."""
+    known = list(known)
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+
+
 def _misfit(
     called: str, signature: inspect.Signature, given: Iterable[str], why: str
 ) -> ArgumentError:

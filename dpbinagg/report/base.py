@@ -22,6 +22,7 @@ from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.submodel import public_points
 from dpbinagg.public.boxes import Boxes
@@ -215,6 +216,17 @@ class ReleaseResults(Inference):
         )
 
     # What the release says.
+
+    def _told_together(self) -> int:
+        """Identified coefficients of all declared models, which joint intervals are about."""
+        if not self.release.declares(self.design):
+            raise ReleaseError(
+                "joint intervals are about the models that were declared before anything was "
+                "released, and this is not one of them; leave joint out, or use those"
+            )
+        if self.release.origin.models:
+            return self.release.origin.declared_terms
+        return super()._told_together()
 
     @property
     def privacy(self) -> Privacy:

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import study_folder
@@ -16,8 +19,6 @@ from dpbinagg.report.verbs import Release
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
     from dpbinagg.accounting.privacy import Privacy
     from dpbinagg.report.results import DPResults
@@ -100,6 +101,32 @@ class Study(Mapping[str, "DPResults"]):
         RegressionTable
         """
         return summary_table(self.results, **options)
+
+    def conf_int(self, alpha: float = 0.05, *, joint: bool = False) -> pd.DataFrame:
+        """Intervals of all coefficients of all declared models.
+
+        Parameters
+        ----------
+        alpha : float
+        joint : bool
+            Whether they cover all at once with probability ``1 - alpha``, by Sidak's inequality
+            over the identified coefficients of all declared models. Otherwise each covers by
+            itself, and of twenty one misses.
+
+        Returns
+        -------
+        DataFrame
+            By model and term: ``estimate``, ``low``, ``high``; NaN for what is not identified.
+        """
+        parts = {
+            name: pd.DataFrame(
+                np.column_stack([one.params, one.conf_int(alpha, joint=joint)]),
+                index=one.params.index,
+                columns=["estimate", "low", "high"],
+            )
+            for name, one in self.items()
+        }
+        return pd.concat(parts, names=["model", "term"])
 
     def ols(self, formula: str, **options: Any) -> DPResults:
         """Any model of released variables, with any of them as response; see `Release.ols`."""
