@@ -17,6 +17,7 @@ from dpbinagg.accounting._numbers import as_number, sqrt_down, sqrt_up, sum_of_s
 from dpbinagg.accounting.budget import RELATIONS, Neighbours, as_neighbours, mu_against
 from dpbinagg.accounting.charge import RELEASING, Charge, entry_number
 from dpbinagg.errors import BudgetError, DPBinAggWarning
+from dpbinagg.public.arguments import explains_arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,7 @@ class Ledger:
     _name: str
     _neighbours: Neighbours
 
+    @explains_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -186,7 +186,8 @@ def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:
     beta = np.linalg.lstsq(x, y, rcond=None)[0]
     residuals = y - x @ beta
     sd = math.sqrt(float(residuals @ residuals) / max(len(y) - len(beta), 1))
-    if sd == 0.0:
+    # Rounding leaves about 1e-16 of the response's spread where the fit is exact.
+    if sd <= 1e-12 * float(np.std(y)):
         raise DataError("example determines its response exactly: nothing tells what errors are")
     return np.asarray(beta), sd, np.asarray(residuals / sd)
 

@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -175,12 +176,12 @@ def plan(
     >>> list(found.frame.columns)
     ['se', 'se_ols', 'ratio', 'detectable', 'identified']
     """
+    refuse_unknown("plan", options, [*list(signature(plan).parameters)[:-1], *USUAL])
     total = total_mu(mu, epsilon, delta)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise DataError(f"n must be a whole number of at least 2, got {n!r}")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise DataError(f"replicates must be a whole number of at least 1, got {replicates!r}")
-    refuse_unknown("plan", options, ["formula", *USUAL])
     settings = Settings.from_arguments(
         mu=total, epsilon=None, delta=None, bounds=bounds, **{**USUAL, **options}
     )

@@ -7,9 +7,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbinagg.errors import DomainError, UndeclaredError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.codebook import (
     CODEBOOK_COLUMNS,
     codebook_text,
@@ -18,9 +19,6 @@ from dpbinagg.public.codebook import (
 )
 from dpbinagg.public.csvw import csvw_text, read_csvw
 from dpbinagg.public.variables import Categorical, Numeric, Variable
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CODEBOOK_COLUMNS", "Categorical", "Domain", "Numeric", "Variable"]
 
@@ -153,6 +151,7 @@ class Domain(Mapping[str, Variable]):
 
     __slots__ = ("_variables",)
 
+    @explains_arguments
     def __init__(self, spec: Mapping[str, object] | None = None) -> None:
         if spec is None:
             spec = {}

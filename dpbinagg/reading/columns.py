@@ -37,7 +37,7 @@ def convert(part: Any, domain: Variables, variables: Sequence[str]) -> Records:
     >>> frame = pd.DataFrame({"age": ["31", "n/a"], "sex": [" f", "x"]})
     >>> records = convert(frame, Domain({"age": (0, 99), "sex": ["f", "m"]}), ["age", "sex"])
     >>> records["age"], records["sex"]
-    (array([31., nan]), array([ 0, -1]))
+    (array([31., nan]), array([ 0, -2]))
     """
     if hasattr(part, "records"):
         records: Records = part.records(domain, variables)

@@ -109,7 +109,7 @@ def column_at(names: Sequence[str], name: str) -> int:
         near = [one for one in names if one.casefold() == name.casefold()]
         near = near or difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling or rename it"
-        raise PublicRefusalError(f"data has no column {name!r}, which the formula uses{hint}")
+        raise PublicRefusalError(f"data has no column {name!r}, which is asked for{hint}")
     return found[0]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg.analyst.synthesis.supports import SIDECAR, find_tag, in_words, tag_of
 from dpbinagg.errors import ArgumentError, ReleaseError
+from dpbinagg.public.arguments import remedy
 from dpbinagg.release.about import About
 from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
@@ -131,7 +133,5 @@ def _about(given: dict[str, Any]) -> About:
         return About(**given)
     except TypeError:
         wrong = next(name for name in given if name not in About.__slots__)
-        raise ArgumentError(
-            f"save() has no argument {wrong!r}; what can be said about a release is "
-            f"{', '.join(About.__slots__)}"
-        ) from None
+        known = [*list(signature(save_results).parameters)[1:-1], *About.__slots__]
+        raise ArgumentError(f"save has no argument {wrong!r}; {remedy(wrong, known)}") from None

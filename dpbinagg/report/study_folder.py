@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpbinagg.analyst.synthesis.supports import SIDECAR, find_tag, in_words
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.exports import frame_to_csv, table_files
 from dpbinagg.release.readme import FILES, software
 from dpbinagg.release.replication import TABLE, codebook_file
@@ -47,6 +48,7 @@ OWN_FILES = {
 """Every file that the folder of a study may have, in the order of its README."""
 
 
+@explains_arguments
 def save_study(
     study: Study,
     folder: str | Path,
