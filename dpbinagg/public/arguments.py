@@ -79,6 +79,18 @@ SYNTHESIS: dict[str, str] = {
 }
 """What they type to make synthetic records."""
 
+READING: dict[str, str] = {
+    **dict.fromkeys(("sep", "delimiter", "delim"), "what is between two cells is separator="),
+    **dict.fromkeys(("dec", "decimal_mark"), "the decimal mark is decimal="),
+    **dict.fromkeys(("sheet_name", "worksheet"), "the sheet of a workbook is sheet="),
+    **dict.fromkeys(("dtype", "dtypes", "col_types"), _BOUNDS),
+    **dict.fromkeys(
+        ("na_values", "na", "na.strings", "missing"),
+        "codes that mean no answer are declared: bounds={'age': {'lower': 18, 'missing': [99]}}",
+    ),
+}
+"""What they type to open a file."""
+
 
 def explains_arguments(function: Called) -> Called:
     """Make a function, or a class, answer a call that does not fit its signature with what does."""
@@ -138,6 +150,7 @@ def remedy(name: str, known: list[str]) -> str:
         return "the level is alpha=: intervals cover with probability 1 - alpha"
     fits = "formula" in known or "formulas" in known
     words = (FITTING if fits else {}) | (SYNTHESIS if "size" in known else {})
+    words |= READING if "separator" in known else {}
     if name in words:
         return words[name]
     near = get_close_matches(name, known, n=1, cutoff=0.5)

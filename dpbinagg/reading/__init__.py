@@ -10,10 +10,10 @@ incomplete records one by one.
 
 from dpbinagg.public.variables import Records
 from dpbinagg.reading.columns import convert
-from dpbinagg.reading.opening import open_source
+from dpbinagg.reading.opening import open_table
 from dpbinagg.reading.source import ColumnType, Kind, Source
 
-open_table = open_source
-"""The public name."""
+open_source = open_table
+"""What the package itself calls it."""
 
 __all__ = ["ColumnType", "Kind", "Records", "Source", "convert", "open_source", "open_table"]

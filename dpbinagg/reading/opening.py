@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbinagg.errors import DataError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.reading.source import Source
 
 PARQUET = (".parquet", ".pq", ".parq")
@@ -17,7 +18,8 @@ READABLE = (".csv", ".tsv", ".txt", ".parquet", ".dta", ".sav", ".xlsx")
 TEXT_OPTIONS = ("separator", "decimal", "encoding")
 
 
-def open_source(
+@explains_arguments
+def open_table(
     data: Any,
     *,
     separator: str | None = None,

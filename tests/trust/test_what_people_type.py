@@ -23,6 +23,7 @@ from dpbinagg import (
     dp_release,
     dp_study,
     load_release,
+    open_table,
     plan,
     summary_table,
 )
@@ -381,6 +382,10 @@ MISNAMED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "ols": (lambda r: r.release.ols(FORMULA, estimater="naive"), "did you mean 'estimator'?"),
     "joint": (lambda r: r.conf_int(alfa=0.1), "did you mean 'alpha'?"),
     "a folder": (lambda _: load_release("nowhere"), "does not exist"),
+    "separator": (lambda _: open_table("x.csv", sep=";"), "separator="),
+    "decimal mark": (lambda _: open_table("x.csv", dec=","), "decimal="),
+    "types": (lambda _: open_table("x.csv", dtype={"educ": float}), "bounds="),
+    "missing codes": (lambda _: open_table("x.csv", na_values=[99]), "'missing': [99]"),
     "swapped": (lambda _: dp_study(pd.DataFrame(), MODELS, mu=1), "the other way round"),
 }
 
