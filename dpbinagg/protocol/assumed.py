@@ -193,7 +193,7 @@ class AssumedStudy:
     def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Array]]:
         """Made-up records, and what HC1 of least squares on them is, (p,), by the formula."""
         whole, example = self.whole.design, self.whole.example or {}
-        names = dict.fromkeys((*whole.response_variables, *whole.variables))
+        names = [*dict.fromkeys((*whole.response_variables, *whole.variables))]
         rows = spread_rows(whole.domain.subset(names), n, rng)
         if example:
             drawn = rng.integers(0, _length(example), n)
@@ -206,8 +206,10 @@ class AssumedStudy:
             with np.errstate(all="ignore"):
                 y = design.columns(rows) @ law.beta + law.sd * rng.normal(size=n)
             found = design.invert_response(np.clip(y, *design.response_bounds()))
-            if found is not None and not isinstance(whole.domain[found[0]], Categorical):
-                variable = whole.domain[found[0]]
+            if found is None:
+                continue
+            variable = whole.domain[found[0]]
+            if not isinstance(variable, Categorical):
                 rows[found[0]] = np.rint(found[1]) if variable.integer else found[1]
                 made |= {found[0]}
         with np.errstate(all="ignore"):

@@ -66,8 +66,8 @@ class Plan:
     ----------
     frame : pandas.DataFrame
         By term, of a study by model and term: ``se`` (private), ``se_ols``
-        (HC1 of ordinary least squares on the same records), ``ratio`` of the two, ``detectable``, the
-        smallest coefficient found with 80% power at the 5% level, and
+        (HC1 of ordinary least squares on the same records), ``ratio`` of the
+        two, ``detectable``, the smallest coefficient found with 80% power at the 5% level, and
         ``identified``, the share of simulated releases that identify the
         term. Where it is under half, there is no standard error.
     n, mu, sd : float
