@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
+    from dpbinagg.errors import SupportWarning as SupportWarning
     from dpbinagg.protocol.planning import plan as plan
     from dpbinagg.protocol.progress import show_progress as show_progress
     from dpbinagg.public.domain import Domain as Domain
@@ -88,6 +89,7 @@ _EXPORTS = {
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",
     "PrivacyWarning": "dpbinagg.errors",
+    "SupportWarning": "dpbinagg.errors",
 }
 _MODULES = ("audit", "baselines", "datasets", "gdp", "errors")
 

@@ -9,6 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg.analyst.synthesis.supports import SIDECAR, find_tag, in_words, tag_of
 from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.public.arguments import remedy
 from dpbinagg.release.about import About
@@ -63,10 +64,20 @@ def save_results(
             # Rows are in random order, so the first ones stand for all in the pictures.
             shown = table.head(MOST_ROWS)
             files[REPORT] = render(results, about=origin, synthetic=shown, files=files).encode()
+    tag = find_tag(table if many is None else many) or tag_of(
+        chosen, KIND, 1, len(table), results.design
+    )
+    files[SIDECAR] = (tag.to_json(indent=1) + "\n").encode()
     names = [*files, "README.md", "manifest.json"]
     drawn = "with a seed" if rng is not None else "without a seed"
     files["README.md"] = readme(
-        chosen, results, names, said, copies, drawn if synthetic is None else "beforehand"
+        chosen,
+        results,
+        names,
+        said,
+        copies,
+        drawn if synthetic is None else "beforehand",
+        in_words(tag.frame),
     )
     return save_release(chosen, folder, overwrite=overwrite, files=files)
 

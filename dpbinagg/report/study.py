@@ -151,6 +151,11 @@ class Study(Mapping[str, "DPResults"]):
         """Synthetic records of all variables; see `Release.synthesize`."""
         return self.release.synthesize(*arguments, **options)
 
+    @property
+    def supports(self) -> pd.DataFrame:
+        """What the synthetic records support, and how far; see `Release.supports`."""
+        return self.release.supports
+
     def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
         """Write the study and all that follows from it to a folder.
 

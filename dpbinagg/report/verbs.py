@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.synthesis.supports import supports
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
@@ -200,6 +201,16 @@ class Release(Released):
         """
         results = self._fit() if self.models else self.ols()
         return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
+
+    @property
+    def supports(self) -> pd.DataFrame:
+        """What its synthetic records support: columns ``what``, ``support`` and ``how``.
+
+        ``support`` is "exact" (the models that a "calibrated" table reproduces), "known noise"
+        (what follows from counts and second moments, with errors from several copies), "as far as
+        bins show", or "not at all".
+        """
+        return supports(self)
 
     @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
