@@ -21,8 +21,8 @@ from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.questions import Engine, Sum
+from dpbinagg.kernel.view import Sums
 from dpbinagg.protocol.assumed import Assumed
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import Settings, allocate, total_mu

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dpbinagg.accounting.privacy import Privacy
+    from dpbinagg.accounting.budget import Privacy
     from dpbinagg.report.results import DPResults
     from dpbinagg.report.side_by_side import RegressionTable
     from dpbinagg.report.table_one import Description
