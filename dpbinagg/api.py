@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg import reading
 from dpbinagg.accounting import Budget
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
@@ -21,6 +22,7 @@ from dpbinagg.protocol.settings import (
     check_kinds,
     check_scale,
     named_formulas,
+    named_variables,
     one_of,
     true_mu,
 )
@@ -34,10 +36,11 @@ from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
+open_table = explains_arguments(reading.open_table)
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Ledger
-    from dpbinagg.accounting.budget import Neighbours
+    from dpbinagg.accounting.budget import Allocation, Neighbours
     from dpbinagg.inputs import (
         Bounds,
         Calibration,
@@ -317,8 +320,79 @@ def dp_study(
     >>> study["wage"].params.index.to_list()
     ['Intercept', 'educ', 'exper']
     """
-    named = named_formulas(formulas)
+    return prepare_study(
+        formulas,
+        data,
+        mu,
+        variables=variables,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        budget=budget,
+        missing=missing,
+        neighbours=neighbours,
+        ledger=ledger,
+        constants=constants,
+    ).run(ledger, rng)
+
+
+@dataclass(frozen=True)
+class PreparedStudy:
+    """A study whose arguments were checked; no record was read, nothing is spent.
+
+    Attributes
+    ----------
+    source : Source
+    settings : Settings
+    whole : Design
+        All columns that are released.
+    formulas : dict of str
+        The declared models by name.
+    models : dict of Design
+    """
+
+    source: Source
+    settings: Settings
+    whole: Design
+    formulas: dict[str, str]
+    models: dict[str, Design]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All raw variables, those of responses first."""
+        return tuple(dict.fromkeys((*self.whole.response_variables, *self.whole.variables)))
+
+    @property
+    def allocation(self) -> Allocation:
+        """The mu of each component, per record added or removed."""
+        return allocate(self.settings, self.whole)
+
+    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Study:
+        """Charge the ledger once, and release."""
+        text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
+        release = _charged(self.source, self.whole, self.settings, ledger, rng, text, self.models)
+        return Study(release)
+
+
+def prepare_study(
+    formulas: Mapping[str, str] | Sequence[str] | str,
+    data: Data,
+    mu: float | None = None,
+    *,
+    variables: Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    constants: Mapping[str, float] | None = None,
+) -> PreparedStudy:
+    """Check the arguments of `dp_study`, from public facts alone."""
+    named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
+    wanted = named_variables(variables)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -335,13 +409,12 @@ def dp_study(
     declared = declared_domain(settings.domain, source)
     if has_doubts(declared, source):
         names = [name for formula in named.values() for name in undeclared_names(formula)]
-        refuse_undeclared([*names, *variables], declared, source)
+        refuse_undeclared([*names, *wanted], declared, source)
     models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
-    whole = union_design(list(named.values()), list(variables), declared, constants)
-    text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
-    return Study(_charged(source, whole, settings, ledger, rng, text, models))
+    whole = union_design(list(named.values()), wanted, declared, constants)
+    return PreparedStudy(source, settings, whole, named, models)
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

@@ -18,6 +18,7 @@ from dpbinagg.accounting.gdp import (
     sum_of_squares,
 )
 from dpbinagg.errors import BudgetError
+from dpbinagg.public.arguments import explains_arguments
 
 __all__ = [
     "COMPONENTS",
@@ -97,6 +98,7 @@ class Allocation(Components):
         return compose(*self.as_dict().values())
 
 
+@explains_arguments
 @dataclass(frozen=True, slots=True)
 class Budget(Components):
     """Relative mu's of the components of a release, as in the paper's 1 : 3 : 3 : 3.

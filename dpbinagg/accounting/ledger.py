@@ -17,6 +17,7 @@ from dpbinagg.accounting import _store
 from dpbinagg.accounting.budget import RELATIONS, Neighbours, as_neighbours, mu_against
 from dpbinagg.accounting.gdp import as_number, sqrt_down, sqrt_up, sum_of_squares
 from dpbinagg.errors import BudgetError, DPBinAggWarning
+from dpbinagg.public.arguments import explains_arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,6 +144,7 @@ class Ledger:
     _name: str
     _neighbours: Neighbours
 
+    @explains_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from dpbinagg import __version__
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.inputs import CovType, SyntheticKind
+from dpbinagg.public.arguments import remedy
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -89,6 +90,49 @@ Standard errors that other software prints for one table leave out the privacy n
 --copies 20, the standard deviation of a coefficient over the copies is its honest standard error.
 """
 
+STUDY = """\
+a study file, for example study.toml; paths are relative to its folder:
+
+  data = "survey.csv"
+  codebook = "codebook.csv"
+  variables = ["age", "region"]
+  mu = 1.0
+  ledger = "survey.db"
+  out = "release"
+
+  [formulas]
+  wage = "np.log(wage) ~ educ + exper + C(sex)"
+  hours = "hours ~ educ + C(sex)"
+
+  [about]
+  title = "Wages and hours"
+
+further keys: epsilon and delta instead of mu; missing, neighbours, rules, constants, overwrite, rng
+(for tests: not for publication); the sections [bounds] (age = [18, 90], sex = ["f", "m"], n =
+{levels = [0, 1]}), [budget], [table] (separator, decimal, encoding, sheet) and [about] (title,
+steward, date). A key that is not known is refused.
+
+examples:
+  dpbinagg study study.toml --check                 what would be released and spent; no more
+  dpbinagg study study.toml --approved 0b2f6c9a...  only if the file is still the one approved
+  dpbinagg describe release/ --by sex               Table 1 again, free of charge
+  dpbinagg refit release/ "hours ~ exper"           any model of the variables, free of charge
+
+A steward reads that one file, and what --check prints of it, and passes on the fingerprint. The
+ledger is charged once, for all models together.
+"""
+
+DESCRIBE = """\
+examples:
+  dpbinagg describe release/
+  dpbinagg describe release/ --by sex --form latex
+  dpbinagg describe release/ --crosstab sex region
+  dpbinagg describe release/ --corr
+
+Works on the folder of a study and on that of a single fit. Intervals hold sampling error and
+privacy noise. Nothing here looks at the records, and nothing costs privacy.
+"""
+
 LEDGER = """\
 examples:
   dpbinagg ledger survey.db --create --mu 2      a new ledger with a total of mu = 2
@@ -108,6 +152,7 @@ examples:
   dpbinagg plan "np.log(wage) ~ educ + exper" --n 5000 --mu 1 --bounds codebook.csv
   dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
   dpbinagg plan "wage ~ educ + C(region)" --n 8000 --bounds codebook.csv --example survey2019.csv
+  dpbinagg plan study.toml --n 5000              all models of a study file
 
 The standard errors to expect, and which terms will not be identified, from public facts alone:
 nothing is spent, no private records are needed. Beside them stand the ordinary ones, the ratio of
@@ -144,6 +189,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     _fit(commands)
+    _study(commands)
+    _describe(commands)
     _refit(commands)
     _synth(commands)
     _ledger(commands)
@@ -160,12 +207,36 @@ class _Parser(argparse.ArgumentParser):
         kind = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=kind, allow_abbrev=False, **options)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Options and what they are; an option that does not exist ends in what does."""
+        options, strangers = self.parse_known_args(args, namespace)
+        if strangers:
+            asked: _Parser = getattr(options, "asked", self)
+            asked.refuse(strangers[0])
+        return options
+
+    def refuse(self, stranger: str) -> NoReturn:
+        """End with the remedy for a word that no option takes."""
+        known = {action.dest: action.option_strings for action in self._actions}
+        if not stranger.startswith("-"):
+            self.error(f"{stranger!r} is one word too many; put quotes around a formula")
+        name = stranger.lstrip("-").partition("=")[0].replace("-", "_")
+        # The list of all options is what the help is for.
+        text = remedy(name, list(known)).partition(" Otherwise,")[0].partition("the arguments")[0]
+        for dest, written in known.items():
+            text = text.replace(repr(dest), (written or [dest])[-1])
+        self.error(f"there is no option {stranger.partition('=')[0]}; {text}".rstrip("; "))
+
+    def error(self, message: str) -> NoReturn:
+        """What is wrong in a line, and where help is; the usage would fill the screen."""
+        self.exit(2, f"{self.prog}: error: {message}\nhelp: {self.prog} --help\n")
+
 
 def _command(commands: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=examples
     )
-    parser.set_defaults(run=_later(name))
+    parser.set_defaults(run=_later(name), asked=parser)
     return parser
 
 
@@ -306,6 +377,35 @@ def _fit(commands: Any) -> None:
     _about(parser)
 
 
+def _study(commands: Any) -> None:
+    parser = _command(commands, "study", "Table 1 and several models, from one file", STUDY)
+    parser.add_argument("file", help="the study file, see below")
+    parser.add_argument("--check", action="store_true", help="show what it would do, and stop")
+    parser.add_argument(
+        "--approved", metavar="FINGERPRINT", help="stop if the file has another fingerprint"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a release that is there")
+    parser.add_argument("--progress", action="store_true", help="show the steps of the release")
+    _output(parser, compare=False)
+
+
+def _describe(commands: Any) -> None:
+    parser = _command(commands, "describe", "Table 1 from a saved release", DESCRIBE)
+    parser.add_argument("release", help="the folder that study or fit wrote")
+    parser.add_argument("--by", metavar="NAME", help="by the levels of this variable")
+    parser.add_argument(
+        "--crosstab", nargs=2, metavar=("ONE", "OTHER"), help="a two-way table instead"
+    )
+    parser.add_argument("--corr", action="store_true", help="correlations instead")
+    parser.add_argument(
+        "--alpha", type=float, default=0.05, help="intervals cover with probability 1 - alpha"
+    )
+    parser.add_argument(
+        "--form", choices=("text", "markdown", "latex", "html", "csv"), default="text"
+    )
+    _output(parser, compare=False)
+
+
 def _refit(commands: Any) -> None:
     parser = _command(commands, "refit", "fit the same or a smaller model, free of charge", REFIT)
     parser.add_argument("release", help="the folder that fit wrote")
@@ -344,7 +444,9 @@ def _ledger(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     parser = _command(commands, "plan", "the standard errors to expect, before spending", PLAN)
-    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
+    parser.add_argument(
+        "formula", help='as for fit: "wage ~ educ + C(region)"; or a study file, study.toml'
+    )
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
     parser.add_argument(
         "--mu", type=float, nargs="+", default=[1.0], help="one or more; 1 by default"

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import DomainError, UndeclaredError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.codebook import (
     CODEBOOK_COLUMNS,
     codebook_text,
@@ -162,6 +163,7 @@ class Domain(Mapping[str, Variable]):
 
     __slots__ = ("_variables",)
 
+    @explains_arguments
     def __init__(self, spec: Mapping[str, object] | None = None) -> None:
         if spec is None:
             spec = {}

@@ -10,9 +10,9 @@ incomplete records one by one.
 
 from dpbinagg.public.variables import Records
 from dpbinagg.reading.columns import ColumnType, convert
-from dpbinagg.reading.source import Kind, Source, open_source
+from dpbinagg.reading.source import Kind, Source, open_table
 
-open_table = open_source
-"""The public name."""
+open_source = open_table
+"""What the package itself calls it."""
 
 __all__ = ["ColumnType", "Kind", "Records", "Source", "convert", "open_source", "open_table"]

@@ -74,7 +74,7 @@ def column_at(names: Sequence[str], name: str) -> int:
         near = [one for one in names if one.casefold() == name.casefold()]
         near = near or difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling or rename it"
-        raise PublicRefusalError(f"data has no column {name!r}, which the formula uses{hint}")
+        raise PublicRefusalError(f"data has no column {name!r}, which is asked for{hint}")
     return found[0]
 
 
@@ -205,7 +205,7 @@ def convert(part: Any, domain: Variables, variables: Sequence[str]) -> Records:
     >>> frame = pd.DataFrame({"age": ["31", "n/a"], "sex": [" f", "x"]})
     >>> records = convert(frame, Domain({"age": (0, 99), "sex": ["f", "m"]}), ["age", "sex"])
     >>> records["age"], records["sex"]
-    (array([31., nan]), array([ 0, -1]))
+    (array([31., nan]), array([ 0, -2]))
     """
     if hasattr(part, "records"):
         records: Records = part.records(domain, variables)

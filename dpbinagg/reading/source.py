@@ -100,7 +100,7 @@ READABLE = (".csv", ".tsv", ".txt", ".parquet", ".dta", ".sav", ".xlsx")
 TEXT_OPTIONS = ("separator", "decimal", "encoding")
 
 
-def open_source(
+def open_table(
     data: Any,
     *,
     separator: str | None = None,

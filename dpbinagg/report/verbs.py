@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.synthesis.supports import supports
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
@@ -149,6 +150,18 @@ class Release(Released):
         """The release that it is part of: itself, but for one model of a study."""
         return self
 
+    def declares(self, design: Design) -> bool:
+        """Whether a model is the release's own, or a declared one of a study."""
+        return not self.models and design is self.design
+
+    @cached_property
+    def declared_terms(self) -> int:
+        """Number of coefficients of all declared models that are identified, at least 1."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentificationWarning)
+            told = [self.ols(name).identified for name in self.models] or [self.ols().identified]
+        return max(sum(int(one.sum()) for one in told), 1)
+
     def told_of(self, formula: str | None) -> Release:
         """What the release says of a model: the declared one that holds it, or moments alone."""
         if formula is None and not self.models:
@@ -189,6 +202,17 @@ class Release(Released):
         results = self._fit() if self.models else self.ols()
         return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
 
+    @property
+    def supports(self) -> pd.DataFrame:
+        """What its synthetic records support: columns ``what``, ``support`` and ``how``.
+
+        ``support`` is "exact" (the models that a "calibrated" table reproduces), "known noise"
+        (what follows from counts and second moments, with errors from several copies), "as far as
+        bins show", or "not at all".
+        """
+        return supports(self)
+
+    @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.
 
@@ -207,6 +231,7 @@ class Release(Released):
         """
         return table_one.describe(self, by, alpha)
 
+    @explains_arguments
     def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
         """Numbers of records by the levels of two variables.
 
@@ -222,6 +247,7 @@ class Release(Released):
         """
         return table_one.crosstab(self, one, other, alpha)
 
+    @explains_arguments
     def corr(self, alpha: float = 0.05) -> Description:
         """Correlations of all numbers.
 
@@ -315,6 +341,10 @@ class ModelRelease(Release):
     def _views(self) -> tuple[Statistics, Statistics]:
         assert self.whole is not None
         return model_statistics(self.whole, self.design, self.outer, self.name)
+
+    def declares(self, design: Design) -> bool:
+        """Whether a model is this one, and was declared."""
+        return self.name is not None and design is self.design
 
     @property
     def origin(self) -> Release:

@@ -36,6 +36,7 @@ from dpbinagg.analyst.synthesis.response import (
     orthonormal_basis,
 )
 from dpbinagg.analyst.synthesis.spread import Spreader
+from dpbinagg.analyst.synthesis.supports import TAG, tag_of
 from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
@@ -126,6 +127,8 @@ def synthesize(
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True) if copies > 1 else frames[0]
     table.attrs["kind"] = kind
+    tag = tag_of(release, kind, copies, len(frames[0]), model)
+    table.attrs[TAG] = tag.to_json()
     if kind != "binagg":
         table.attrs["formula"] = formula_for(table, release.design, model)
     return table
