@@ -62,8 +62,8 @@ def remedy(notes: tuple[str, ...]) -> list[str]:
     return [] if any("would help" in note for note in notes) else [HELP]
 
 
-def explain(results: ReleaseResults) -> list[str]:
-    """All notes of a results object, the most urgent first."""
+def explain(results: ReleaseResults, slim: bool = False) -> list[str]:
+    """All notes of a results object, the most urgent first; `slim` leaves out what is routine."""
     release = results.release
     notes: list[str] = []
     if not release.privacy.secure:
@@ -90,7 +90,7 @@ def explain(results: ReleaseResults) -> list[str]:
     if results.estimator in ("naive", "corrected", "paper"):
         notes += _never_split(release)
     notes.append(METHOD.get(results.estimator, HONEST))
-    notes += _fit_noise(results)
+    notes += [] if slim else _fit_noise(results)
     notes.append(
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against "
         f"{RELATIONS[release.privacy.neighbours]}, which implies epsilon = {results.epsilon:.3g} "
@@ -107,7 +107,8 @@ def explain(results: ReleaseResults) -> list[str]:
             f"claims mu = {claimed:.4g}, and the true guarantee is the mu = {release.mu:.4g} "
             "shown here."
         )
-    notes += _ranges(release, results.design.response_variables + results.design.variables)
+    if not slim:
+        notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
 
 
