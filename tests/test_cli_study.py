@@ -123,3 +123,10 @@ def test_a_study_is_that_of_python_and_is_charged_once(place, capsys):
     assert run("study", place / "study.toml") == 1
     assert "--overwrite" in capsys.readouterr().err
     assert len(Ledger(place / "survey.db").entries()) == 1
+
+
+def test_a_plan_takes_the_study_file(place, capsys):
+    assert run("plan", place / "study.toml", "--n", 3000, "--mu", 2) == 0
+    out = capsys.readouterr().out
+    assert "hours: C(sex)[T.female]" in out
+    assert "n = 3,000 and mu = 2" in out

@@ -152,6 +152,7 @@ examples:
   dpbinagg plan "np.log(wage) ~ educ + exper" --n 5000 --mu 1 --bounds codebook.csv
   dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
   dpbinagg plan "wage ~ educ + C(region)" --n 8000 --bounds codebook.csv --example survey2019.csv
+  dpbinagg plan study.toml --n 5000              all models of a study file
 
 The standard errors to expect, and which terms will not be identified, from public facts alone:
 nothing is spent, no private records are needed. Beside them stand the ordinary ones, the ratio of
@@ -443,7 +444,9 @@ def _ledger(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     parser = _command(commands, "plan", "the standard errors to expect, before spending", PLAN)
-    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
+    parser.add_argument(
+        "formula", help='as for fit: "wage ~ educ + C(region)"; or a study file, study.toml'
+    )
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
     parser.add_argument(
         "--mu", type=float, nargs="+", default=[1.0], help="one or more; 1 by default"

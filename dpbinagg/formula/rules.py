@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
-from dpbinagg.formula.expression import Call, Expression, is_boolean, variables
 from dpbinagg.formula.parse import Parser, syntax
-from dpbinagg.formula.rows import Arrays
-from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.public.rows import Rows, spread_rows
+from dpbinagg.formula.rows import Arrays, Call, Expression, is_boolean, variables
+from dpbinagg.public.domain import Categorical, Domain, Numeric, Rows, spread_rows
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

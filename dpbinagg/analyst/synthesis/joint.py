@@ -20,8 +20,8 @@ from dpbinagg.analyst.synthesis.shape import Shape, positive
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.types import Array
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.domain import Rows
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rows import Rows
 from dpbinagg.release.transcript import Released
 
 LEAST_VARIANCE = 0.1

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula.rules import Rule, read_rules, solved, solved_in_turn
-from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.rows import Rows
+from dpbinagg.public.domain import Domain, Numeric, Rows
 from dpbinagg.release.transcript import Released
 
 Flags = NDArray[np.bool_]

@@ -19,7 +19,7 @@ from dpbinagg.analyst.synthesis.outcome import Basis, Outcome
 from dpbinagg.analyst.types import Array
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.public.rows import Rows
+from dpbinagg.public.domain import Rows
 
 Flags = NDArray[np.bool_]
 
