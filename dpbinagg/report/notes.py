@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import null_space
 
-from dpbinagg.accounting.budget import RELATIONS
-from dpbinagg.accounting.privacy import EXACT_BIT
+from dpbinagg.accounting.budget import EXACT_BIT, RELATIONS
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, Numeric
