@@ -164,6 +164,11 @@ class NormCells(Cells):
             raise ValueError("cells of a norm need one of w, r, wr")
         object.__setattr__(self, "n_cells", len(self.edges))
 
+    def check(self, projection: Projection | None) -> None:
+        super().check(projection)
+        if projection is not None and projection.blocks and self.vector != "wr":
+            raise ValueError("with several residuals cells are of the length of w r alone")
+
     def index(self, view: View, projection: Projection | None) -> Integers:
         assert projection is not None
         norm = view.projected(projection).lengths[self.vector]

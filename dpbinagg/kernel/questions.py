@@ -194,7 +194,9 @@ class Engine(Protocol):
 _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(maps.OneHot, maps.UnitInside, maps.Direction, maps.Outer, maps.OuterBeyond),
+        *(maps.OneHot, maps.UnitInside, maps.Shares, maps.SharesBeyond),
+        *(maps.Direction, maps.Outer),
+        maps.OuterBeyond,
         *(maps.Deviations, maps.Tensor, maps.Moments),
         *(cells.Everyone, cells.Completeness, cells.NumberCells, cells.LevelCells),
         *(cells.NormCells, cells.BinCells, Projection, Question),
