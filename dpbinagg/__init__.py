@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
     from dpbinagg.api import dp_study as dp_study
+    from dpbinagg.api import open_table as open_table
     from dpbinagg.errors import ArgumentError as ArgumentError
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from dpbinagg.protocol.progress import show_progress as show_progress
     from dpbinagg.public.domain import Domain as Domain
     from dpbinagg.public.partition import Partition as Partition
-    from dpbinagg.reading import open_table as open_table
     from dpbinagg.report.model_columns import summary_table as summary_table
     from dpbinagg.report.refit import refit as refit
     from dpbinagg.report.study import Study as Study
@@ -64,7 +64,7 @@ _EXPORTS = {
     "dp_study": "dpbinagg.api",
     "plan": "dpbinagg.protocol.planning",
     "load_release": "dpbinagg.report.verbs",
-    "open_table": "dpbinagg.reading",
+    "open_table": "dpbinagg.api",
     "refit": "dpbinagg.report.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
     "show_progress": "dpbinagg.protocol.progress",

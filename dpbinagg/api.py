@@ -7,6 +7,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg import reading
 from dpbinagg.accounting import Budget
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
@@ -35,6 +36,7 @@ from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
+open_table = explains_arguments(reading.open_table)
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Ledger

@@ -27,8 +27,7 @@ from dpbinagg.audit.tables import (
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.protocol.conduct import open_curator
-from dpbinagg.public.bins import TreeLocator
-from dpbinagg.public.paths import Paths
+from dpbinagg.public.bins import Paths, TreeLocator
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
 

@@ -14,8 +14,7 @@ from dpbinagg.errors import DataError, DPBinAggError
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.view import complete
-from dpbinagg.public.domain import Categorical
-from dpbinagg.public.rows import column_of, spread_rows
+from dpbinagg.public.domain import Categorical, column_of, spread_rows
 from dpbinagg.public.variables import Records
 from dpbinagg.reading import open_source
 

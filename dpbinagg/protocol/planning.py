@@ -25,8 +25,8 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import union_design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.grid import Sums
 from dpbinagg.kernel.questions import Engine, Sum
+from dpbinagg.kernel.view import Sums
 from dpbinagg.protocol.assumed import Assumed, AssumedStudy
 from dpbinagg.protocol.conduct import conduct, open_table
 from dpbinagg.protocol.settings import (

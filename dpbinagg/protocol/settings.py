@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
-from dpbinagg.accounting._numbers import as_number
 from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
+from dpbinagg.accounting.gdp import as_number
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import (
@@ -23,9 +23,8 @@ from dpbinagg.errors import (
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.partition import Boxes, Partition
 
 PARTITIONS = get_args(PartitionKind)
 CALIBRATIONS = get_args(Calibration)

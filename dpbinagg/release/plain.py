@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.accounting.privacy import Mechanism, Privacy
+from dpbinagg.accounting.budget import Mechanism, Privacy
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.accounting.budget import Privacy
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import (
     BinScaling,
@@ -29,7 +29,6 @@ from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
-from dpbinagg.release.products import column_map, column_moments
 from dpbinagg.release.questions import (
     COUNTS,
     JOINT,
@@ -38,6 +37,8 @@ from dpbinagg.release.questions import (
     RESPONSES,
     SCORES,
     SUMS,
+    column_map,
+    column_moments,
     columns_in_bins,
     completeness_answer,
     joint_answer,

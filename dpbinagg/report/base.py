@@ -17,16 +17,16 @@ from statsmodels.base.data import PandasData
 from statsmodels.base.model import LikelihoodModelResults, Model
 from statsmodels.tools.sm_exceptions import ValueWarning
 
-from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.accounting.budget import Privacy
 from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.formula.submodel import public_points
-from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.rows import spread_rows
+from dpbinagg.formula.design import public_points
+from dpbinagg.public.domain import spread_rows
+from dpbinagg.public.partition import Boxes
 from dpbinagg.release.transcript import counted
 from dpbinagg.report import left_out
 from dpbinagg.report.choice import shown

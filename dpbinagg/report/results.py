@@ -133,7 +133,8 @@ class DPResults(ReleaseResults):
         alpha : float
             The intervals cover with probability ``1 - alpha``.
         slim : bool
-            Fewer lines above the coefficients.
+            Fewer lines above the coefficients, and no notes on the noise of fit statistics and on
+            bounds; values outside bounds are still cautioned of.
 
         Returns
         -------

@@ -20,7 +20,7 @@ from dpbinagg.report.verbs import Release
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpbinagg.accounting.privacy import Privacy
+    from dpbinagg.accounting.budget import Privacy
     from dpbinagg.report.results import DPResults
     from dpbinagg.report.side_by_side import RegressionTable
     from dpbinagg.report.table_one import Description

@@ -168,7 +168,7 @@ def summarise(
         *([name, *row] for name, row in zip(names, rows, strict=True)),
     ]
     first = first_line(counted(results.release.transcript), results.nobs)
-    return DPSummary(title or TITLE, left, right, coefficients, explain(results), first)
+    return DPSummary(title or TITLE, left, right, coefficients, explain(results, slim), first)
 
 
 def _facts(

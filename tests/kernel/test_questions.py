@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel import maps
 from dpbinagg.kernel.maps import UNIT_BITS, Moments
 from dpbinagg.kernel.questions import (
     WEIGHT_BITS,
@@ -271,12 +271,12 @@ def test_counts_are_counts() -> None:
 @given(st.lists(st.floats(0.01, 10.0), min_size=1, max_size=9))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_weights_have_norm_one_at_most(weights: list[float]) -> None:
-    groups = weigh([(weight, maps.OneHot(cells.Everyone())) for weight in weights])
+    groups = weigh([(weight, maps.OneHot(maps.Everyone())) for weight in weights])
     assert sum(weight**2 for weight, _ in groups) <= 1
     assert float(sum(weight**2 for weight, _ in groups)) > 1.0 - 1e-6
 
 
-ONE_CELL = maps.OneHot(cells.Everyone())
+ONE_CELL = maps.OneHot(maps.Everyone())
 
 
 @pytest.mark.parametrize(
@@ -314,11 +314,11 @@ NONE = float("nan")
         lambda: maps.UnitInside("w", NONE),
         lambda: maps.UnitInside("w", 0.0),
         lambda: maps.UnitInside("f", 1.0),
-        lambda: maps.OneHot(cells.NormCells("w", np.array([1.0, NONE]))),
-        lambda: maps.OneHot(cells.NormCells("w", np.array([2.0, 1.0]))),
-        lambda: maps.OneHot(cells.NormCells("q", np.array([1.0, 2.0]))),
-        lambda: maps.OneHot(cells.NumberCells("x", np.array([1.0]))),
-        lambda: maps.OneHot(cells.NumberCells("x", np.array([NONE, 1.0]))),
+        lambda: maps.OneHot(maps.NormCells("w", np.array([1.0, NONE]))),
+        lambda: maps.OneHot(maps.NormCells("w", np.array([2.0, 1.0]))),
+        lambda: maps.OneHot(maps.NormCells("q", np.array([1.0, 2.0]))),
+        lambda: maps.OneHot(maps.NumberCells("x", np.array([1.0]))),
+        lambda: maps.OneHot(maps.NumberCells("x", np.array([NONE, 1.0]))),
         lambda: Moments(3, 1.0, (LEVELS,), 1.0),
         lambda: Moments(4, 1.0, (LEVELS, 0), 1.0),
         lambda: Moments(4, NONE, (LEVELS,), 1.0),
@@ -368,7 +368,7 @@ def test_blocks_must_be_the_rows_and_have_a_residual_each(wrong: Any) -> None:
     "map_",
     [
         maps.Outer("w", 1.0),
-        maps.OneHot(cells.NormCells("r", np.array([1.0]))),
+        maps.OneHot(maps.NormCells("r", np.array([1.0]))),
         maps.Moments(4, 3.0, (LEVELS,), 2.0),
         maps.Shares("wr", 1.0, (1, 2)),
     ],
@@ -384,7 +384,7 @@ def test_blocks_are_the_contributions_of_each_model() -> None:
     whole = Question("q", alone(maps.UnitInside("wr", limit)), at)
     scores = sums_of(whole, records)[0][:-1]
     shares = sums_of(Question("q", alone(maps.Shares("wr", limit, at.blocks)), at), records)[0]
-    n = int(sums_of(Question("n", alone(maps.OneHot(cells.Everyone()))), records)[0][0])
+    n = int(sums_of(Question("n", alone(maps.OneHot(maps.Everyone()))), records)[0][0])
     for b, size in enumerate(at.blocks):
         rows_ = slice(start, start + size)
         start += size

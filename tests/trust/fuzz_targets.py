@@ -24,7 +24,7 @@ import pandas as pd
 from dpbinagg import Budget, Domain, Release, __version__, dp_release, load_release
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.partition import Boxes
 from dpbinagg.release.folder import manifest
 
 T = TypeVar("T")

@@ -25,11 +25,13 @@ from dpbinagg.analyst.ols.rounds import (
     FIRST_CELL,
     FIRST_ROUND,
     LEAST_LEFT,
+    LONG,
     MEAT_CLIP,
     RATIO,
     REACH,
     SAMPLING,
     SHARES,
+    SMALL,
     TAIL_CELL,
     WIDEST,
     plan_round,
@@ -158,7 +160,11 @@ class Together:
         if not self._last:
             return max(CLIP * usual, min(self.tail_end, WIDEST * unit))
         reach = REACH * usual
-        least = max(LAST_CLIP * usual, min(SAMPLING * unit, reach))
+        # Long records are long in one model at least; usual lengths are those of the largest.
+        longest = math.sqrt(max(steps.state.size for steps in self.steps.values()))
+        least = max(
+            LAST_CLIP * usual, min(SAMPLING * unit, reach), min(SMALL * unit, LONG * longest)
+        )
         if self.tail is None:
             return least
         candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))

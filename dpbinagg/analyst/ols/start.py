@@ -21,7 +21,7 @@ from dpbinagg.analyst.ols.moments import MomentPlan
 from dpbinagg.analyst.ols.state import State, rewhitened
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula.scaling import RowLayout
-from dpbinagg.release.products import complete
+from dpbinagg.release.questions import complete
 
 FEWEST = 20.0
 """Records that are assumed at least: fewer would leave nothing to divide by."""

@@ -18,8 +18,8 @@ from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
 from dpbinagg.analyst.synthesis.shape import Shape, positive
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.types import Array
+from dpbinagg.public.domain import Rows
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rows import Rows
 from dpbinagg.release.transcript import Released
 
 LEAST_VARIANCE = 0.1

@@ -41,10 +41,9 @@ from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.formula.submodel import linear_map
+from dpbinagg.formula.design import linear_map
 from dpbinagg.inputs import SyntheticKind
-from dpbinagg.public.domain import Numeric
-from dpbinagg.public.rows import Rows, column_of, spread_rows
+from dpbinagg.public.domain import Numeric, Rows, column_of, spread_rows
 from dpbinagg.release.transcript import Released
 
 KINDS = get_args(SyntheticKind)
