@@ -160,8 +160,8 @@ class Together:
         if not self._last:
             return max(CLIP * usual, min(self.tail_end, WIDEST * unit))
         reach = REACH * usual
-        # Long records are long in one model at least; usual lengths are those of the largest.
-        longest = math.sqrt(max(steps.state.size for steps in self.steps.values()))
+        # Long records are long in one model at least; usual lengths are those of one model.
+        longest = math.sqrt(k / len(self.steps))
         least = max(
             LAST_CLIP * usual, min(SAMPLING * unit, reach), min(SMALL * unit, LONG * longest)
         )
@@ -339,16 +339,19 @@ class End:
         seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
         return max(self.tail.alike(clip, BEYOND * clip)[0], seen)
 
-    @cached_property
-    def directions(self) -> Array:
-        """Second moment of the sum of the directions of what was cut; see `Fitted`."""
+    def directions(self, place: int, block: slice) -> Array:
+        """Second moment of one model's part of the sum of the directions of what was cut.
+
+        As `Fitted` has it, under a prior by which the models share in it as in what is cut.
+        """
         answer, scales = self.answer, self.scales
         assert answer.direction is not None
         assert scales.direction is not None
-        prior, noise = self.alike**2 / self.size, float(scales.direction[0]) ** 2
+        own = answer.direction[block]
+        prior = self.alike**2 * float(self.cut_shares[place]) / len(own)
+        noise = float(scales.direction[0]) ** 2
         share = prior / (prior + noise)
-        second = share * noise * np.eye(self.size)
-        return np.asarray(second + share**2 * np.outer(answer.direction, answer.direction))
+        return np.asarray(share * noise * np.eye(len(own)) + share**2 * np.outer(own, own))
 
     @cached_property
     def cut_shares(self) -> Array:
@@ -419,7 +422,7 @@ class JointFitted(Fitted):
 
     @cached_property
     def _cut_directions(self) -> Array:
-        return np.asarray(self.end.directions[self.block, self.block])
+        return self.end.directions(self.place, self.block)
 
     @cached_property
     def hidden(self) -> Array:
