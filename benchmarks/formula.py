@@ -17,8 +17,8 @@ import pandas as pd
 import patsy
 
 from dpbinagg.formula import build, build_design
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Boxes
 
 RESULTS = Path(__file__).parent / "results"
 REGIONS = ["north", "south", "east", "west"]

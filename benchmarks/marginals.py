@@ -1,7 +1,8 @@
 """AIM and MST, the marginal-based peers, on mbi 2.0 or later (``pip install "mbi>=2"``).
 
-Both are rho-zCDP and are given the rho that implies (epsilon, delta). Columns are cut
-into at most `CELLS` cells of their public range and drawn uniformly within a cell.
+Both are rho-zCDP and are given the rho that implies (epsilon, delta). How columns are cut into
+cells decides much of their error: `Cells` knows two ways, and `synthetic.py` gives each method the
+one that serves it best.
 
 McKenna, Mullins, Sheldon, Miklau (2022), AIM; McKenna, Miklau, Sheldon (2021), MST.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
 Bounds = dict[str, tuple[float, float]]
-CELLS = 16
 MODEL_MEGABYTES = 80.0
 ITERATIONS = 1000
 MST_ITERATIONS = 5000
@@ -53,42 +54,77 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return float(brentq(lambda rho: log_delta(rho) - math.log(delta), 1e-12, epsilon + 10))
 
 
-class Cells:
-    """Cuts columns into cells and draws values within them."""
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How columns are cut: evenly over their range, or in parts that hold as many records."""
 
-    def __init__(self, frame: pd.DataFrame, bounds: Bounds, whole: set[str]) -> None:
+    cells: int
+    even: bool = False
+
+
+class Cells:
+    """Cuts columns into cells and draws values within them.
+
+    Whole numbers with at most as many values as there may be cells have a cell for each value.
+    Other columns are cut evenly over their public range, or, in favour of the peers, at the
+    quantiles of the records as if these were public: a value that holds more than its share of
+    them is a cell of its own, and a cell reaches from the smallest of its values to the largest.
+    """
+
+    def __init__(
+        self, frame: pd.DataFrame, bounds: Bounds, whole: set[str], scheme: Scheme
+    ) -> None:
         self.names, self.whole = list(frame.columns), whole
-        self.edges: dict[str, Array] = {}
+        self.low: dict[str, Array] = {}
+        self.high: dict[str, Array] = {}
         for name in self.names:
             low, high = bounds[name]
-            if name in whole and high - low + 1 <= CELLS:
-                self.edges[name] = np.arange(low, high + 2) - 0.5
+            if name in whole and high - low + 1 <= scheme.cells:
+                values = np.arange(low, high + 1)
+                self.low[name] = self.high[name] = values
+            elif scheme.even:
+                edges = np.linspace(low, high, scheme.cells + 1)
+                self.low[name], self.high[name] = edges[:-1], edges[1:]
             else:
-                self.edges[name] = np.linspace(low, high, CELLS + 1)
+                column = frame[name].to_numpy(float)
+                self.low[name], self.high[name] = equal_parts(column, scheme.cells)
 
     def codes(self, frame: pd.DataFrame) -> dict[str, NDArray[np.int64]]:
-        """The cell of every value."""
+        """The cell of every value: a cut lies half way between two cells."""
         return {
-            name: np.clip(
-                np.searchsorted(self.edges[name], frame[name], side="right") - 1,
-                0,
-                len(self.edges[name]) - 2,
+            name: np.searchsorted(
+                (self.high[name][:-1] + self.low[name][1:]) / 2, frame[name], side="right"
             )
             for name in self.names
         }
 
     def sizes(self) -> dict[str, int]:
         """Number of cells of each column."""
-        return {name: len(edges) - 1 for name, edges in self.edges.items()}
+        return {name: len(low) for name, low in self.low.items()}
 
     def values(self, codes: Any, rng: np.random.Generator) -> pd.DataFrame:
         """Values drawn uniformly within cells."""
         columns = {}
         for name in self.names:
-            edges, code = self.edges[name], np.asarray(codes[name])
-            value = edges[code] + (edges[code + 1] - edges[code]) * rng.random(len(code))
+            code = np.asarray(codes[name])
+            low, high = self.low[name][code], self.high[name][code]
+            value = low + (high - low) * rng.random(len(code))
             columns[name] = np.rint(value) if name in self.whole else value
         return pd.DataFrame(columns)
+
+
+def equal_parts(column: Array, cells: int) -> tuple[Array, Array]:
+    """Lowest and highest value of at most about `cells` parts that hold as many records."""
+    values, counts = np.unique(column, return_counts=True)
+    share = len(column) / cells
+    starts, held = [0], 0
+    for index, count in enumerate(counts):
+        if index > starts[-1] and (held + count / 2 > share or max(count, held) > share):
+            starts.append(index)
+            held = 0
+        held += count
+    ends = [*(start - 1 for start in starts[1:]), len(values) - 1]
+    return values[starts], values[ends]
 
 
 class _Marginals:
@@ -138,6 +174,7 @@ def mst(
     frame: pd.DataFrame,
     bounds: Bounds,
     whole: set[str],
+    scheme: Scheme,
     epsilon: float,
     delta: float,
     rng: np.random.Generator,
@@ -148,7 +185,7 @@ def mst(
     Before the tree is chosen the columns of the model are independent, so that its two-way
     marginals are products; mbi would compile a projection for each of them.
     """
-    cells = Cells(frame, bounds, whole)
+    cells = Cells(frame, bounds, whole, scheme)
     run = _Marginals(cells.codes(frame), cells.sizes(), rng)
     rho = zcdp_rho(epsilon, delta)
     names = list(frame.columns)
@@ -181,6 +218,7 @@ def aim(
     frame: pd.DataFrame,
     bounds: Bounds,
     whole: set[str],
+    scheme: Scheme,
     epsilon: float,
     delta: float,
     rng: np.random.Generator,
@@ -193,7 +231,7 @@ def aim(
     """
     from mbi.junction_tree import hypothetical_model_size
 
-    cells = Cells(frame, bounds, whole)
+    cells = Cells(frame, bounds, whole, scheme)
     run = _Marginals(cells.codes(frame), cells.sizes(), rng)
     rho, names = zcdp_rho(epsilon, delta), list(frame.columns)
     pairs = list(itertools.combinations(names, 2))

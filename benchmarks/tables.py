@@ -41,16 +41,24 @@ SOURCES = {
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
     "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
+    "seconds": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER --seconds"),
+    "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
 }
 SYNTHETIC = {
     "original": "the records themselves",
+    "cart": "CART on the records",
     "predictive": "dpbinagg",
     "binagg": "BinAgg, honest",
     "mst": "MST",
     "aim": "AIM",
+    "dpctgan": "DP-CTGAN",
+    "patectgan": "PATE-CTGAN",
+    "dpgan": "DP-GAN",
+    "pategan": "PATE-GAN",
 }
+PEERS = {"ours": "dpbinagg", "dpgd": "DP-GD", "adassp": "AdaSSP", "ssp": "SSP"}
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -211,21 +219,75 @@ def coverage(table: pd.DataFrame) -> str:
 
 
 def synthetic(table: pd.DataFrame) -> str:
-    """Test error of models trained on synthetic tables, and the seconds that one takes."""
+    """Test error of models trained on synthetic tables."""
     methods = [name for name in SYNTHETIC if name in table.columns]
-    private = [name for name in methods if name not in ("original", "binagg")]
     rows = [
         [
             str(row["set"]),
             *(number(row[name], 2) for name in methods),
             number(row["published_binagg"], 2),
-            *(number(row[f"{name}_seconds"], 2) for name in private),
         ]
         for row in table.to_dict("records")
     ]
     names = [SYNTHETIC[name] for name in methods]
-    seconds = [f"seconds, {SYNTHETIC[name]}" for name in private]
-    return markdown(["data", *names, "BinAgg as published", *seconds], rows)
+    text = markdown(["data", *names, "BinAgg as published"], rows)
+    made = [
+        f"{SYNTHETIC[name]} {_span(table[f'{name}_tables'])}"
+        for name in methods
+        if f"{name}_tables" in table.columns
+    ]
+    text += f"\nTables behind each number: {', '.join(made)}.\n"
+    for name in ("mst", "aim"):
+        if f"{name}_cells" in table.columns:
+            cells = table.set_index("set")[f"{name}_cells"].dropna()
+            told = ", ".join(f"{key} {cell}" for key, cell in cells.items())
+            text += f"\nCells of {SYNTHETIC[name]}: {told}.\n"
+    return text
+
+
+def seconds(table: pd.DataFrame) -> str:
+    """Processor seconds of one synthetic table."""
+    methods = [
+        name
+        for name in SYNTHETIC
+        if f"{name}_seconds" in table.columns and name not in ("original", "cart")
+    ]
+    rows = [
+        [str(row["set"]), *(number(row[f"{name}_seconds"], 2) for name in methods)]
+        for row in table.to_dict("records")
+    ]
+    return markdown(["data", *(SYNTHETIC[name] for name in methods)], rows)
+
+
+def _span(counts: pd.Series) -> str:
+    """Smallest and largest number where they differ."""
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def peers(table: pd.DataFrame) -> str:
+    """Error over least squares' of methods at equal true privacy; the best in bold."""
+    wide = table.pivot_table(index=["cell", "n"], columns="method", values="error", sort=False)
+    ours = table[table.method == "ours"].set_index("cell")
+    methods = [name for name in PEERS if name in wide.columns]
+    rows = []
+    for (cell, n), row in wide.iterrows():
+        best = row[methods].min()
+        shown = [f"**{row[m]:.2f}**" if row[m] == best else f"{row[m]:.2f}" for m in methods]
+        told = ours.loc[cell]
+        rows.append(
+            [
+                str(cell),
+                f"{n:,}",
+                str(int(told["slopes"])),
+                *shown,
+                f"{told['identified']:.0%}",
+                number(float(told["coverage"]), 2),
+            ]
+        )
+    names = [PEERS[name] for name in methods]
+    header = ["setting", "records", "slopes", *names, "identified", "coverage"]
+    return markdown(header, rows) + replicates(table)
 
 
 def scale(table: pd.DataFrame) -> str:
@@ -272,6 +334,8 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "table2": table2,
     "coverage": coverage,
     "synthetic": synthetic,
+    "seconds": seconds,
+    "peers": peers,
     "scale": scale,
     "files": files,
 }

@@ -73,24 +73,20 @@ class Trace:
         return found
 
 
-def fit() -> None:
+def fit(wages: Any) -> None:
     """One fit and its table."""
-    wages = load_wages()
     str(dp_ols(FORMULA, wages.frame, mu=1, bounds=wages.codebook, rng=1).summary())
 
 
 def touched() -> dict[str, list[str]]:
     """Functions by file that one fit runs in a warm process."""
+    wages = load_wages()  # the fit's input, not the fit
     with Trace() as trace:
-        fit()
+        fit(wages)
         trace.recording = True
-        fit()
+        fit(wages)
         trace.recording = False
-    return {
-        file: names
-        for file, names in trace.functions().items()
-        if not file.startswith("datasets")  # the fit's input, not the fit
-    }
+    return trace.functions()
 
 
 def without_inner(names: list[str]) -> list[str]:

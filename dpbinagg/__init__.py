@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpbinagg.api import dp_ols as dp_ols
     from dpbinagg.api import dp_release as dp_release
     from dpbinagg.api import dp_study as dp_study
+    from dpbinagg.api import open_table as open_table
     from dpbinagg.errors import ArgumentError as ArgumentError
     from dpbinagg.errors import BudgetError as BudgetError
     from dpbinagg.errors import DataError as DataError
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
     from dpbinagg.errors import NotReleasedError as NotReleasedError
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
+    from dpbinagg.errors import SupportWarning as SupportWarning
     from dpbinagg.protocol.planning import plan as plan
     from dpbinagg.protocol.progress import show_progress as show_progress
     from dpbinagg.public.domain import Domain as Domain
     from dpbinagg.public.partition import Partition as Partition
-    from dpbinagg.reading import open_table as open_table
     from dpbinagg.report.model_columns import summary_table as summary_table
     from dpbinagg.report.refit import refit as refit
     from dpbinagg.report.study import Study as Study
@@ -63,7 +64,7 @@ _EXPORTS = {
     "dp_study": "dpbinagg.api",
     "plan": "dpbinagg.protocol.planning",
     "load_release": "dpbinagg.report.verbs",
-    "open_table": "dpbinagg.reading",
+    "open_table": "dpbinagg.api",
     "refit": "dpbinagg.report.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
     "show_progress": "dpbinagg.protocol.progress",
@@ -88,6 +89,7 @@ _EXPORTS = {
     "DPBinAggWarning": "dpbinagg.errors",
     "IdentificationWarning": "dpbinagg.errors",
     "PrivacyWarning": "dpbinagg.errors",
+    "SupportWarning": "dpbinagg.errors",
 }
 _MODULES = ("audit", "baselines", "datasets", "gdp", "errors")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg import reading
 from dpbinagg.accounting import Budget
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
+from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
@@ -21,6 +23,7 @@ from dpbinagg.protocol.settings import (
     check_kinds,
     check_scale,
     named_formulas,
+    named_variables,
     one_of,
     true_mu,
 )
@@ -34,10 +37,11 @@ from dpbinagg.report.verbs import Release
 
 BEST = Choice(estimator="refined", cov_type="sandwich")
 """What a release without a choice gives as well."""
+open_table = explains_arguments(reading.open_table)
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Ledger
-    from dpbinagg.accounting.budget import Neighbours
+    from dpbinagg.accounting.budget import Allocation, Neighbours
     from dpbinagg.inputs import (
         Bounds,
         Calibration,
@@ -71,6 +75,7 @@ def dp_ols(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> DPResults:
     """Differentially private linear regression.
 
@@ -124,6 +129,10 @@ def dp_ols(
         publication". By default the noise is cryptographically secure.
     constants : mapping
         Numbers that the formula may use by name.
+    rules : list of str
+        Public facts that every record obeys and that synthetic rows shall keep: comparisons such as
+        ``"exper <= age - 6"`` and identities such as ``"hours == paid + unpaid"``. They are not
+        learnt from records, nor checked against them.
 
     Returns
     -------
@@ -158,6 +167,7 @@ def dp_ols(
         ledger=ledger,
         rng=rng,
         constants=constants,
+        rules=rules,
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
@@ -183,6 +193,7 @@ def dp_release(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> Release:
     """Release private statistics for a regression, without fitting it.
 
@@ -220,7 +231,9 @@ def dp_release(
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, constants)
-    return _charged(source, design, settings, ledger, rng, formula, None)
+    kept = read_rules(rules, design.domain, released_names(design), constants)
+    release = _charged(source, design, settings, ledger, rng, formula, None)
+    return with_rules(release, kept)
 
 
 def _charged(
@@ -277,6 +290,7 @@ def dp_study(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> Study:
     """A whole study from one release: Table 1, several models and outcomes, synthetic data.
 
@@ -294,7 +308,7 @@ def dp_study(
         Total privacy of everything, mu-GDP.
     variables : list of str
         Further variables that Table 1 describes and that free models may use.
-    epsilon, delta, bounds, missing, neighbours, ledger, rng, constants
+    epsilon, delta, bounds, missing, neighbours, ledger, rng, constants, rules
         As in `dp_ols`. All that is estimated rests on the records that are complete in all
         variables of the study.
     budget : Budget
@@ -317,8 +331,84 @@ def dp_study(
     >>> study["wage"].params.index.to_list()
     ['Intercept', 'educ', 'exper']
     """
-    named = named_formulas(formulas)
+    return prepare_study(
+        formulas,
+        data,
+        mu,
+        variables=variables,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        budget=budget,
+        missing=missing,
+        neighbours=neighbours,
+        ledger=ledger,
+        constants=constants,
+        rules=rules,
+    ).run(ledger, rng)
+
+
+@dataclass(frozen=True)
+class PreparedStudy:
+    """A study whose arguments were checked; no record was read, nothing is spent.
+
+    Attributes
+    ----------
+    source : Source
+    settings : Settings
+    whole : Design
+        All columns that are released.
+    formulas : dict of str
+        The declared models by name.
+    models : dict of Design
+    rules : tuple of Rule
+        What synthetic rows shall keep.
+    """
+
+    source: Source
+    settings: Settings
+    whole: Design
+    formulas: dict[str, str]
+    models: dict[str, Design]
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All raw variables, those of responses first."""
+        return released_names(self.whole)
+
+    @property
+    def allocation(self) -> Allocation:
+        """The mu of each component, per record added or removed."""
+        return allocate(self.settings, self.whole)
+
+    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Study:
+        """Charge the ledger once, and release."""
+        text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
+        release = _charged(self.source, self.whole, self.settings, ledger, rng, text, self.models)
+        return Study(with_rules(release, self.rules))
+
+
+def prepare_study(
+    formulas: Mapping[str, str] | Sequence[str] | str,
+    data: Data,
+    mu: float | None = None,
+    *,
+    variables: Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: Bounds = None,
+    budget: Budget | None = None,
+    missing: Missing = "drop",
+    neighbours: Neighbours = "add-remove",
+    ledger: Ledger | None = None,
+    constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
+) -> PreparedStudy:
+    """Check the arguments of `dp_study`, from public facts alone."""
+    named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
+    wanted = named_variables(variables)
     settings = Settings.from_arguments(
         mu=mu,
         epsilon=epsilon,
@@ -335,13 +425,25 @@ def dp_study(
     declared = declared_domain(settings.domain, source)
     if has_doubts(declared, source):
         names = [name for formula in named.values() for name in undeclared_names(formula)]
-        refuse_undeclared([*names, *variables], declared, source)
+        refuse_undeclared([*names, *wanted], declared, source)
     models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
-    whole = union_design(list(named.values()), list(variables), declared, constants)
-    text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
-    return Study(_charged(source, whole, settings, ledger, rng, text, models))
+    whole = union_design(list(named.values()), wanted, declared, constants)
+    kept = read_rules(rules, whole.domain, released_names(whole), constants)
+    return PreparedStudy(source, settings, whole, named, models, kept)
+
+
+def released_names(design: Design) -> tuple[str, ...]:
+    """All raw variables of a design, those of its response first."""
+    return tuple(dict.fromkeys((*design.response_variables, *design.variables)))
+
+
+def with_rules(release: Release, rules: Sequence[Rule]) -> Release:
+    """The release with what its synthetic rows shall keep."""
+    if not rules:
+        return release
+    return replace(release, rules=tuple(rule.text for rule in rules), led=release.steps)
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

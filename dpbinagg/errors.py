@@ -89,3 +89,7 @@ class IdentificationWarning(DPBinAggWarning):
 
 class PrivacyWarning(DPBinAggWarning):
     """The release protects less than its settings suggest."""
+
+
+class SupportWarning(DPBinAggWarning):
+    """Synthetic records support less than what is made of them."""

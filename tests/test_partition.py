@@ -8,13 +8,12 @@ from properties import examples
 
 from dpbinagg.errors import DomainError
 from dpbinagg.formula import build_design
+from dpbinagg.kernel.curator import privtree
 from dpbinagg.kernel.noise import SeededNoise
-from dpbinagg.kernel.privtree import privtree
-from dpbinagg.public.boxes import boxes_of_nodes
-from dpbinagg.public.boxes import edges as edges_of
+from dpbinagg.public.bins import IntervalAxis, Paths
 from dpbinagg.public.domain import Categorical, Domain
-from dpbinagg.public.partition import Partition
-from dpbinagg.public.paths import IntervalAxis, Paths
+from dpbinagg.public.partition import Partition, boxes_of_nodes
+from dpbinagg.public.partition import edges as edges_of
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import dp_ols, plan
+from dpbinagg import dp_ols, dp_study, plan
 from dpbinagg.errors import BudgetError, DataError, DomainError, DPBinAggError
 
 BOUNDS = {"x": (0, 10), "k": range(5), "c": ["a", "b"], "y": (0, 100)}
@@ -128,3 +128,50 @@ def test_bad_plans_get_a_sentence(error, options):
     arguments = {"n": 100, "mu": 1, "bounds": {"x": (0, 1), "y": (0, 1)}} | options
     with pytest.raises(error):
         plan("y ~ x", **arguments)
+
+
+def test_a_plan_of_a_study_agrees_with_simulated_studies():
+    """Median of 8 studies; the standard errors themselves vary by a few per cent."""
+    bounds = {**BOUNDS, "z": (0, 50)}
+    models = {"y": "y ~ x + k", "z": "z ~ x + C(c)"}
+    planned = plan(models, 3000, 1, bounds, sd={"y": 8.0, "z": 4.0}, rng=1)
+    rng = np.random.default_rng(2)
+    found = []
+    for _ in range(8):
+        frame = draw(3000, 8.0, rng)
+        frame["z"] = np.clip(25 + 4 * rng.normal(size=3000), 0, 50)
+        study = dp_study(models, frame, mu=1, bounds=bounds, rng=rng)
+        found.append(pd.concat({name: one.bse for name, one in study.items()}))
+    ratio = planned.frame["se"] / pd.DataFrame(found).median()
+    assert ratio.index.names == ["model", "term"]
+    assert ratio.between(0.8, 1.25).all(), ratio
+    text = str(planned)
+    assert "y: x" in text
+    assert "each outcome by the first model that has it" in text.replace("\n", " ")
+
+
+def test_two_more_models_cost_a_little():
+    bounds = {**BOUNDS, "z": (0, 50)}
+    one = {"y": "y ~ x + k"}
+    more = one | {"z": "z ~ x", "big": "I(y > 50) ~ x + z"}
+    few, many = (plan(m, 2000, 1, bounds, sd={"y": 8.0}).frame["se"]["y"] for m in (one, more))
+    assert (many > few).all()
+    assert (many < 1.5 * few).all()
+
+
+def test_an_example_with_all_variables_is_drawn_as_it_is():
+    rng = np.random.default_rng(3)
+    example = draw(500, 8.0, rng)
+    planned = plan({"y": "y ~ x + C(c)", "k": "k ~ y"}, 4000, 2, BOUNDS, example=example)
+    assert "records as in the example" in planned.assumptions
+    assert planned.frame["se_ols"]["y", "x"] == pytest.approx(8 / 4000**0.5 / 2.89, rel=0.2)
+    with pytest.raises(DataError, match="no column 'c'"):
+        plan({"y": "y ~ x + C(c)"}, 4000, 2, BOUNDS, example=example[["x", "y"]])
+
+
+def test_guesses_of_a_study_go_by_model():
+    for wrong, told in (({"sd": 8.0}, "by the name of the model"), ({"sd": {"Y": 1}}, "no model")):
+        with pytest.raises(DataError, match=told):
+            plan({"y": "y ~ x"}, 1000, 1, BOUNDS, **wrong)
+    with pytest.raises(DataError, match="belongs to a study"):
+        plan("y ~ x", 1000, 1, BOUNDS, variables=["k"])

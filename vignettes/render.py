@@ -8,7 +8,7 @@ Every ``python`` block of a file runs in one namespace, and every ``sh`` block w
 begin with ``dpbinagg`` runs as that command, all in an empty folder. The value of the last
 expression of a block is shown, as in a notebook, and open matplotlib figures are saved.
 A block that begins with ``# not run`` is left alone. A reference in backticks, such as
-kernel/grid.py:50 cut, gets the line where the package defines that name.
+kernel/view.py:50 cut, gets the line where the package defines that name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OUTPUT = re.compile(
 WIDTH = 100
 SKIP = "# not run"
 PACKAGE = HERE.parent / "dpbinagg"
-REFERENCE = re.compile(r"`([\w/]+\.py):(\d+) ([\w.]+)`")
+REFERENCE = re.compile(r"`([\w/]+\.py):(\d+)(\s)([\w.]+)`")
 
 
 @dataclass
@@ -113,8 +113,8 @@ class Page:
 
 def _with_line(match: re.Match[str]) -> str:
     """A reference with the line where its name is defined."""
-    file, _, name = match.groups()
-    return f"`{file}:{definitions(PACKAGE / file)[name]} {name}`"
+    file, _, blank, name = match.groups()
+    return f"`{file}:{definitions(PACKAGE / file)[name]}{blank}{name}`"
 
 
 @cache

@@ -24,8 +24,14 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import row_layout
 from dpbinagg.formula.union import combinations
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.products import column_map, complete, noise_copies
-from dpbinagg.release.questions import MOMENTS, SEEN, moment_request
+from dpbinagg.release.questions import (
+    MOMENTS,
+    SEEN,
+    column_map,
+    complete,
+    moment_request,
+    noise_copies,
+)
 from dpbinagg.release.transcript import Released, counted
 
 FEWEST = 2.0

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Engine
-from dpbinagg.public.bins import TreeLocator
-from dpbinagg.public.paths import Paths
+from dpbinagg.public.bins import Paths, TreeLocator
 
 Floats = NDArray[np.float64]
 

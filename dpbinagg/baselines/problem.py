@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import BudgetError, DataError, DomainError, FormulaError
-from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.domain import Domain
-from dpbinagg.public.rows import rows_of
+from dpbinagg.public.domain import Domain, rows_of
+from dpbinagg.public.partition import Boxes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -165,14 +165,18 @@ def check_folder(options: argparse.Namespace) -> None:
     from dpbinagg.report.publish import check_request
 
     check_request(options.out, **_wishes(options))
-    parent = Path(options.out).absolute().parent
+    check_parent(options.out)
+
+
+def check_parent(out: str) -> None:
+    """Refuse a folder whose parent cannot be written to."""
+    parent = Path(out).absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=parent).close()
     except OSError as error:
         raise ReleaseError(
-            f"--out {options.out!r} cannot be written ({type(error).__name__}); choose another "
-            "folder"
+            f"--out {out!r} cannot be written ({type(error).__name__}); choose another folder"
         ) from None
 
 
@@ -191,7 +195,7 @@ def save(results: Any, options: argparse.Namespace) -> Path:
     """Write the folder; if that fails, write it elsewhere rather than lose a paid release."""
     folder = Path(options.out)
     try:
-        results.save(folder, rng=_stream(options.rng), **_wishes(options))
+        results.save(folder, rng=stream(options.rng), **_wishes(options))
         return folder
     except DPBinAggError as error:
         rescue = Path(tempfile.mkdtemp(prefix="dpbinagg-")) / "release"
@@ -202,7 +206,7 @@ def save(results: Any, options: argparse.Namespace) -> Path:
         ) from error
 
 
-def _stream(rng: int | None) -> Any:
+def stream(rng: int | None) -> Any:
     """Randomness for synthetic data that is not that of the noise."""
     if rng is None:
         return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from dpbinagg import __version__
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.inputs import CovType, SyntheticKind
+from dpbinagg.public.arguments import remedy
 
 ABOUT = """\
 Differentially private linear regression and synthetic data.
@@ -89,6 +90,49 @@ Standard errors that other software prints for one table leave out the privacy n
 --copies 20, the standard deviation of a coefficient over the copies is its honest standard error.
 """
 
+STUDY = """\
+a study file, for example study.toml; paths are relative to its folder:
+
+  data = "survey.csv"
+  codebook = "codebook.csv"
+  variables = ["age", "region"]
+  mu = 1.0
+  ledger = "survey.db"
+  out = "release"
+
+  [formulas]
+  wage = "np.log(wage) ~ educ + exper + C(sex)"
+  hours = "hours ~ educ + C(sex)"
+
+  [about]
+  title = "Wages and hours"
+
+further keys: epsilon and delta instead of mu; missing, neighbours, rules, constants, overwrite, rng
+(for tests: not for publication); the sections [bounds] (age = [18, 90], sex = ["f", "m"], n =
+{levels = [0, 1]}), [budget], [table] (separator, decimal, encoding, sheet) and [about] (title,
+steward, date). A key that is not known is refused.
+
+examples:
+  dpbinagg study study.toml --check                 what would be released and spent; no more
+  dpbinagg study study.toml --approved 0b2f6c9a...  only if the file is still the one approved
+  dpbinagg describe release/ --by sex               Table 1 again, free of charge
+  dpbinagg refit release/ "hours ~ exper"           any model of the variables, free of charge
+
+A steward reads that one file, and what --check prints of it, and passes on the fingerprint. The
+ledger is charged once, for all models together.
+"""
+
+DESCRIBE = """\
+examples:
+  dpbinagg describe release/
+  dpbinagg describe release/ --by sex --form latex
+  dpbinagg describe release/ --crosstab sex region
+  dpbinagg describe release/ --corr
+
+Works on the folder of a study and on that of a single fit. Intervals hold sampling error and
+privacy noise. Nothing here looks at the records, and nothing costs privacy.
+"""
+
 LEDGER = """\
 examples:
   dpbinagg ledger survey.db --create --mu 2      a new ledger with a total of mu = 2
@@ -108,12 +152,26 @@ examples:
   dpbinagg plan "np.log(wage) ~ educ + exper" --n 5000 --mu 1 --bounds codebook.csv
   dpbinagg plan "score ~ treatment + pretest" --n 3000 --mu 0.5 1 2 --bounds school.csv
   dpbinagg plan "wage ~ educ + C(region)" --n 8000 --bounds codebook.csv --example survey2019.csv
+  dpbinagg plan study.toml --n 5000              all models of a study file
 
 The standard errors to expect, and which terms will not be identified, from public facts alone:
 nothing is spent, no private records are needed. Beside them stand the ordinary ones, the ratio of
 the two, and the smallest coefficient that would be found with a power of 80%. All variables need
 bounds (--bounds, --bound); see dpbinagg fit --help for what a codebook is. The plan is much nearer
 to what a release will say with --example, a table of PUBLIC records such as an earlier survey.
+"""
+
+AUDIT = """\
+examples:
+  dpbinagg audit "y ~ x" --mu 1 --bound x=0,1 --bound y=0,1
+  dpbinagg audit "np.log(wage) ~ educ + C(sex)" --mu 1 --bounds codebook.csv --csv
+
+No private table is needed or read: the audit makes tables that differ in one record, chosen
+against the release, and tries to tell them apart by what would be released. For each mechanism it
+shows the mu that is claimed, and the largest lower bound on mu that an attack has shown. With
+--csv the tables are files that differ in one line, odd lines included.
+
+An audit that finds nothing proves nothing; one that finds something (exit code 1) does.
 """
 
 CODEBOOK = """\
@@ -144,11 +202,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     _fit(commands)
+    _study(commands)
+    _describe(commands)
     _refit(commands)
     _synth(commands)
     _ledger(commands)
     _plan(commands)
     _codebook(commands)
+    _audit(commands)
     _demo(commands)
     return parser
 
@@ -160,12 +221,36 @@ class _Parser(argparse.ArgumentParser):
         kind = argparse.RawDescriptionHelpFormatter
         super().__init__(formatter_class=kind, allow_abbrev=False, **options)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Options and what they are; an option that does not exist ends in what does."""
+        options, strangers = self.parse_known_args(args, namespace)
+        if strangers:
+            asked: _Parser = getattr(options, "asked", self)
+            asked.refuse(strangers[0])
+        return options
+
+    def refuse(self, stranger: str) -> NoReturn:
+        """End with the remedy for a word that no option takes."""
+        known = {action.dest: action.option_strings for action in self._actions}
+        if not stranger.startswith("-"):
+            self.error(f"{stranger!r} is one word too many; put quotes around a formula")
+        name = stranger.lstrip("-").partition("=")[0].replace("-", "_")
+        # The list of all options is what the help is for.
+        text = remedy(name, list(known)).partition(" Otherwise,")[0].partition("the arguments")[0]
+        for dest, written in known.items():
+            text = text.replace(repr(dest), (written or [dest])[-1])
+        self.error(f"there is no option {stranger.partition('=')[0]}; {text}".rstrip("; "))
+
+    def error(self, message: str) -> NoReturn:
+        """What is wrong in a line, and where help is; the usage would fill the screen."""
+        self.exit(2, f"{self.prog}: error: {message}\nhelp: {self.prog} --help\n")
+
 
 def _command(commands: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=examples
     )
-    parser.set_defaults(run=_later(name))
+    parser.set_defaults(run=_later(name), asked=parser)
     return parser
 
 
@@ -183,6 +268,33 @@ def _privacy(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mu", type=float, help="total privacy, mu-GDP")
     group.add_argument("--epsilon", type=float, help="instead of --mu, with --delta")
     group.add_argument("--delta", type=float, help="instead of --mu, with --epsilon")
+
+
+def _finer(group: Any) -> None:
+    """How the noise is laid out; of `fit`, and of `audit`, which attacks the same release."""
+    group.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace"),
+        default="add-remove",
+        help="what one person changes: a record more or less (default), or another one",
+    )
+    group.add_argument(
+        "--budget",
+        metavar="SPLIT",
+        help="how mu is divided: 'paper', or as in moments=2,scores=3,ranges=0",
+    )
+    group.add_argument(
+        "--calibration",
+        choices=("joint", "paper"),
+        default="joint",
+        help="'paper' adds the published, too small noise; the true mu is shown",
+    )
+    group.add_argument(
+        "--partition",
+        choices=("privtree", "grid"),
+        default="privtree",
+        help="how the bins are cut: where the records are (default), or evenly",
+    )
 
 
 def _bounds(parser: argparse.ArgumentParser) -> None:
@@ -264,29 +376,7 @@ def _fit(commands: Any) -> None:
     _privacy(parser)
     group = parser.add_argument_group("privacy, finer")
     group.add_argument("--ledger", metavar="FILE", help="charge this ledger; see dpbinagg ledger")
-    group.add_argument(
-        "--neighbours",
-        choices=("add-remove", "replace"),
-        default="add-remove",
-        help="what one person changes: a record more or less (default), or another one",
-    )
-    group.add_argument(
-        "--budget",
-        metavar="SPLIT",
-        help="how mu is divided: 'paper', or as in moments=2,scores=3,ranges=0",
-    )
-    group.add_argument(
-        "--calibration",
-        choices=("joint", "paper"),
-        default="joint",
-        help="'paper' adds the published, too small noise; the true mu is shown",
-    )
-    group.add_argument(
-        "--partition",
-        choices=("privtree", "grid"),
-        default="privtree",
-        help="how the bins are cut: where the records are (default), or evenly",
-    )
+    _finer(group)
     group.add_argument(
         "--rng", type=int, metavar="SEED", help="reproducible, for tests only: not for publication"
     )
@@ -304,6 +394,35 @@ def _fit(commands: Any) -> None:
     _estimation(group)  # type: ignore[arg-type]
     _output(group)  # type: ignore[arg-type]
     _about(parser)
+
+
+def _study(commands: Any) -> None:
+    parser = _command(commands, "study", "Table 1 and several models, from one file", STUDY)
+    parser.add_argument("file", help="the study file, see below")
+    parser.add_argument("--check", action="store_true", help="show what it would do, and stop")
+    parser.add_argument(
+        "--approved", metavar="FINGERPRINT", help="stop if the file has another fingerprint"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a release that is there")
+    parser.add_argument("--progress", action="store_true", help="show the steps of the release")
+    _output(parser, compare=False)
+
+
+def _describe(commands: Any) -> None:
+    parser = _command(commands, "describe", "Table 1 from a saved release", DESCRIBE)
+    parser.add_argument("release", help="the folder that study or fit wrote")
+    parser.add_argument("--by", metavar="NAME", help="by the levels of this variable")
+    parser.add_argument(
+        "--crosstab", nargs=2, metavar=("ONE", "OTHER"), help="a two-way table instead"
+    )
+    parser.add_argument("--corr", action="store_true", help="correlations instead")
+    parser.add_argument(
+        "--alpha", type=float, default=0.05, help="intervals cover with probability 1 - alpha"
+    )
+    parser.add_argument(
+        "--form", choices=("text", "markdown", "latex", "html", "csv"), default="text"
+    )
+    _output(parser, compare=False)
 
 
 def _refit(commands: Any) -> None:
@@ -344,7 +463,9 @@ def _ledger(commands: Any) -> None:
 
 def _plan(commands: Any) -> None:
     parser = _command(commands, "plan", "the standard errors to expect, before spending", PLAN)
-    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
+    parser.add_argument(
+        "formula", help='as for fit: "wage ~ educ + C(region)"; or a study file, study.toml'
+    )
     parser.add_argument("--n", type=int, required=True, help="about how many records there are")
     parser.add_argument(
         "--mu", type=float, nargs="+", default=[1.0], help="one or more; 1 by default"
@@ -370,6 +491,28 @@ def _codebook(commands: Any) -> None:
     parser.add_argument("data", help="the table; only its schema is read")
     _table(parser)
     parser.add_argument("--out", metavar="CSV", help="where to write; printed by default")
+    _output(parser, compare=False)
+
+
+def _audit(commands: Any) -> None:
+    parser = _command(commands, "audit", "attack a release, to see that its claim holds", AUDIT)
+    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
+    _privacy(parser)
+    _finer(parser.add_argument_group("privacy, finer"))
+    _bounds(parser)
+    group = parser.add_argument_group("the attack")
+    group.add_argument("--csv", action="store_true", help="through files that differ in one line")
+    group.add_argument(
+        "--trials", type=int, default=20_000, help="releases a side of each mechanism; 20,000"
+    )
+    group.add_argument("--trees", type=int, default=200, help="partitions a side; 200")
+    group.add_argument("--runs", type=int, default=0, help="complete runs a side; none by default")
+    group.add_argument("--confidence", type=float, default=0.95, help="of each bound; 0.95")
+    group.add_argument(
+        "--rng", type=int, metavar="SEED", help="seeded noise; the secure source by default"
+    )
+    group.add_argument("--seed", type=int, default=0, help="chooses the tables")
+    group.add_argument("--all", action="store_true", help="show every test, not the worst ones")
     _output(parser, compare=False)
 
 

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from dpbinagg.cli.fit import public_domain
 from dpbinagg.cli.show import print_json
+from dpbinagg.cli.study import StudyFile
 
 
 def run(options: argparse.Namespace) -> None:
     """Plan for one or more mu."""
     from dpbinagg.protocol.planning import plan
 
-    domain = public_domain(options.bounds, options.bound)
+    domain, formula = public_domain(options.bounds, options.bound), options.formula
+    more: dict[str, Any] = {}
+    if formula.endswith(".toml"):
+        file = StudyFile.read(formula)
+        formula, domain = file.values["formulas"], file.domain().updated(dict(domain))
+        said = {key: file.values.get(key) for key in ("variables", "constants")}
+        said["budget"] = file.budget()
+        more = {key: value for key, value in said.items() if value is not None}
     plans = [
         plan(
-            options.formula,
+            formula,
             options.n,
             mu,
             domain,
             sd=options.sd,
             example=options.example,
             rng=options.rng,
+            **more,
         )
         for mu in options.mu
     ]

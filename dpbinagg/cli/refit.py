@@ -15,6 +15,9 @@ def run(options: argparse.Namespace) -> None:
     from dpbinagg.report.verbs import load_release
 
     release = load_release(options.release)
+    if release.models and not (options.formula or options.synthetic):
+        print_study(release, options.json)
+        return
     if options.synthetic:
         results = from_synthetic(options, release)
     else:
@@ -25,6 +28,17 @@ def run(options: argparse.Namespace) -> None:
         print_json(results_as_plain(results))
     else:
         print_results(results, options.compare)
+
+
+def print_study(release: Any, as_json: bool) -> None:
+    """All declared models of a study."""
+    from dpbinagg.report.study import Study
+
+    study = Study(release)
+    if as_json:
+        print_json({name: results_as_plain(one) for name, one in study.items()})
+    else:
+        print(study.summary())
 
 
 def from_synthetic(options: argparse.Namespace, release: Any) -> Any:

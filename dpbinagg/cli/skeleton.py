@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dpbinagg.public.codebook import CODEBOOK_COLUMNS
-from dpbinagg.reading.source import ColumnType, Source
+from dpbinagg.reading.columns import ColumnType
+from dpbinagg.reading.source import Source
 
 
 def skeleton(source: Source) -> list[dict[str, str]]:

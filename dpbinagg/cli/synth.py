@@ -10,6 +10,7 @@ from dpbinagg.cli.writing import check_writable, write_table
 
 def run(options: argparse.Namespace) -> None:
     """Make a synthetic table and write it."""
+    from dpbinagg.analyst.synthesis.supports import find_tag, sidecar_of
     from dpbinagg.analyst.synthesis.tables import formula_for
     from dpbinagg.report.verbs import load_release
 
@@ -24,11 +25,16 @@ def run(options: argparse.Namespace) -> None:
         labels=options.labels,
     )
     write_table(frame, target, release.domain)
+    tag = find_tag(frame)
+    assert tag is not None
+    beside = sidecar_of(target)
+    beside.write_text(tag.to_json(indent=1) + "\n", encoding="utf-8")
     formula = formula_for(frame, release.design, release.design)
     if options.json:
         print_json(
             {
                 "file": str(target),
+                "supports": str(beside),
                 "rows": len(frame),
                 "columns": list(frame.columns),
                 "kind": options.kind,
@@ -37,6 +43,7 @@ def run(options: argparse.Namespace) -> None:
         )
         return
     print(f"{target}: {len(frame):,} synthetic records ({', '.join(frame.columns)}).")
+    print(f"{beside}: what they support, and what not.")
     if options.kind == "calibrated" and options.copies > 1:
         print(f"Fit {formula} to each copy by least squares: the mean over the copies gives the")
         print("released coefficients, the standard deviation their standard errors.")

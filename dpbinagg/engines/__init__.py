@@ -44,7 +44,7 @@ def _engine_for(
     source: Source, domain: Variables, variables: tuple[str, ...], columns: int
 ) -> Engine:
     if source.kind == "memory":
-        from dpbinagg.engines.memory import MemoryEngine
+        from dpbinagg.engines.base import MemoryEngine
 
         return MemoryEngine(source, domain, variables)
     if source.kind == "stream":

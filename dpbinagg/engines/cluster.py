@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from dpbinagg.engines.base import Piece, guard
-from dpbinagg.engines.blocks import chunks
-from dpbinagg.kernel.grid import BlockSums, Sums, add_up
+from dpbinagg.engines.base import Piece, chunks, guard
 from dpbinagg.kernel.questions import Sum
+from dpbinagg.kernel.view import BlockSums, Sums, add_up
 from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 

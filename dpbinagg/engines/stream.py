@@ -1,18 +1,71 @@
-"""The engine for tables that are read batch by batch, in bounded memory."""
+"""The engine for tables that are read batch by batch, in the memory that is there."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from dpbinagg.engines.base import PackedFactors, Piece, guard
-from dpbinagg.engines.blocks import LONG_CHUNK, map_stream
-from dpbinagg.engines.room import memory_room
-from dpbinagg.kernel.grid import BlockSums, Sums, add_up
+from dpbinagg.engines.base import LONG_CHUNK, PackedFactors, Piece, guard, map_stream
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.kernel.view import Rows
+from dpbinagg.kernel.view import BlockSums, Rows, Sums, add_up
 from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
+
+SHARE = 0.4
+"""Of the machine's memory."""
+SHARE_OF_LIMIT = 0.6
+"""Of what a limit for this process or its container leaves."""
+PASS = 3 * 2**29
+"""Address space that a pass over a table takes, most of it by allocators that hardly use it."""
+UNKNOWN = 2**31
+
+
+def memory_room() -> int:
+    """Bytes that may be kept between passes."""
+    limits = [limit for limit in (_process_limit(), _container_limit()) if limit is not None]
+    room = SHARE * _physical()
+    if limits:
+        room = min(room, SHARE_OF_LIMIT * min(limits))
+    return int(room)
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN
+
+
+def _process_limit() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    # What is mapped already, libraries among it, counts.
+    return None if soft == resource.RLIM_INFINITY else max(soft - _mapped() - PASS, 0)
+
+
+def _mapped() -> int:
+    """Bytes of address space that this process uses now; 0 where that is not told."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _container_limit() -> int | None:
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit() and int(text) < 2**60:
+            return int(text)
+    return None
 
 
 class StreamEngine:

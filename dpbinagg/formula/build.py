@@ -30,8 +30,7 @@ from dpbinagg.formula.rows import (
     Subterm,
     Truth,
 )
-from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.public.rows import codes_of
+from dpbinagg.public.domain import Categorical, Domain, Numeric, codes_of
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import patsy
 
 from dpbinagg.errors import DomainError, FormulaError
-from dpbinagg.formula.literals import call_arguments, is_none, label, labels, numbers
+from dpbinagg.formula.parse import call_arguments, is_none, label, labels, numbers
 from dpbinagg.formula.rows import CategoricalFactor, LevelSource, NumericLevels, VariableLevels
 from dpbinagg.public.domain import Categorical, Domain
 

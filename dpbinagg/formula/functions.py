@@ -10,7 +10,7 @@ Shape = Literal["increasing", "even", "sine", "cosine"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of one number; `expression.OPERATIONS` computes it.
+    """A function of one number; `rows.OPERATIONS` computes it.
 
     Attributes
     ----------

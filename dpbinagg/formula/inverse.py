@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula.expression import Call, Constant, Expression, Variable
 from dpbinagg.formula.functions import FUNCTIONS
+from dpbinagg.formula.rows import Call, Constant, Expression, Variable
 from dpbinagg.public.domain import Numeric
 
 Array = NDArray[np.float64]

@@ -7,11 +7,20 @@ from collections.abc import Mapping
 
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.categories import contrast, declared_levels, variable_factor
-from dpbinagg.formula.expression import is_boolean
 from dpbinagg.formula.foreign import bar, both, equivalent
-from dpbinagg.formula.literals import call_arguments, is_none, label, number, numbers
-from dpbinagg.formula.parse import SPLINES, Parser, is_call, syntax, variable_name
-from dpbinagg.formula.rows import Basis, CategoricalFactor, Factor, NumericFactor, Truth
+from dpbinagg.formula.parse import (
+    SPLINES,
+    Parser,
+    call_arguments,
+    is_call,
+    is_none,
+    label,
+    number,
+    numbers,
+    syntax,
+    variable_name,
+)
+from dpbinagg.formula.rows import Basis, CategoricalFactor, Factor, NumericFactor, Truth, is_boolean
 from dpbinagg.public.domain import Domain
 
 SPLINE_ARGUMENTS: dict[str, tuple[str, ...]] = {

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.describe import describe
-from dpbinagg.formula.design import Design, build_design
-from dpbinagg.formula.rows import CategoricalFactor
-from dpbinagg.formula.submodel import (
+from dpbinagg.formula.design import (
     MIN_POINTS,
     POINTS_PER_COLUMN,
     TOLERANCE,
+    Design,
+    build_design,
     by_name,
     public_points,
     residuals,
     solve,
 )
-from dpbinagg.public.domain import Categorical, Domain
-from dpbinagg.public.rows import spread_rows
+from dpbinagg.formula.rows import CategoricalFactor
+from dpbinagg.public.domain import Categorical, Domain, spread_rows
 
 Array = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import BudgetError, PublicRefusalError
-from dpbinagg.public.threads import alone, n_workers, pool
+from dpbinagg.public.threads import n_workers, pool, single_thread
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
@@ -130,7 +130,7 @@ class _Stock:
     def _fill(self, level: int) -> None:
         """Begin to draw what is missing to `level` values; a few are not worth a call."""
         missing = level - len(self._drawn) - sum(n for n, _ in self._begun)
-        while missing > FEW and not alone():
+        while missing > FEW and not single_thread():
             n = min(missing, DRAWS)
             threads = pool("noise", max(n_workers() - 1, 1))
             self._begun.append((n, threads.submit(_draw_ahead, ref(self), self._kind, n)))
@@ -169,7 +169,7 @@ class SecureNoise:
 
     Drawing takes longer than most of what is done with records, so a stock of
     values is drawn on other threads meanwhile, and filled up after every
-    request. Noise depends on its scale alone; each value is handed out once.
+    request. Noise depends on its scale single_thread; each value is handed out once.
     """
 
     secure = True

@@ -15,13 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpbinagg.kernel import cells, maps
-from dpbinagg.kernel.cells import Piece
-from dpbinagg.kernel.grid import Floats, Integers, Sums
-from dpbinagg.kernel.maps import Map
-from dpbinagg.kernel.view import Part, Projection, Rows, View
-from dpbinagg.public.bins import Bins, TreeLocator
-from dpbinagg.public.paths import Paths
+from dpbinagg.kernel import maps
+from dpbinagg.kernel.maps import Map, Piece
+from dpbinagg.kernel.view import Floats, Integers, Part, Projection, Rows, Sums, View
+from dpbinagg.public.bins import Bins, Paths, TreeLocator
 
 WEIGHT_BITS = 30
 """Weights are whole multiples of ``2^-WEIGHT_BITS``: fine against any noise."""
@@ -79,9 +76,9 @@ class Question:
             total += weight**2 * map_.norm2
         if not total <= 1:
             raise ValueError("the weights of a question's groups have a norm above 1")
-        held = (p.partition for p in pieces if isinstance(p, cells.BinCells | maps.Deviations))
+        held = (p.partition for p in pieces if isinstance(p, maps.BinCells | maps.Deviations))
         partition = next(held, None)
-        found = [p.paths for p in pieces if isinstance(p, cells.PrefixCells)]
+        found = [p.paths for p in pieces if isinstance(p, maps.PrefixCells)]
         if partition is not None and isinstance(partition.locator, TreeLocator):
             found.append(partition.locator.paths)
         object.__setattr__(self, "k", 0 if not self.projection else len(self.projection.whitening))
@@ -196,8 +193,8 @@ _KINDS: dict[str, Any] = {
     for kind in (
         *(maps.OneHot, maps.UnitInside, maps.Direction, maps.Outer, maps.OuterBeyond),
         *(maps.Deviations, maps.Tensor, maps.Moments),
-        *(cells.Everyone, cells.Completeness, cells.NumberCells, cells.LevelCells),
-        *(cells.NormCells, cells.BinCells, Projection, Question),
+        *(maps.Everyone, maps.Completeness, maps.NumberCells, maps.LevelCells),
+        *(maps.NormCells, maps.BinCells, Projection, Question),
     )
 }
 """The closed set of what a question may hold."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,7 @@ from dpbinagg.errors import DataError, DPBinAggError
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Data
 from dpbinagg.kernel.view import complete
-from dpbinagg.public.domain import Categorical
-from dpbinagg.public.rows import column_of, spread_rows
+from dpbinagg.public.domain import Categorical, column_of, spread_rows
 from dpbinagg.public.variables import Records
 from dpbinagg.reading import open_source
 
@@ -75,8 +74,8 @@ class Assumed:
             beta, own, errors = _fitted(design, records)
         return cls(design, _told(design, beta, coefficients), float(sd or own), records, errors)
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, Array]:
-        """Made-up records, and what HC1 of least squares on them is, (p,)."""
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Array]]:
+        """Made-up records, and what HC1 of least squares on them is, (p,), by the formula."""
         design, domain = self.design, self.design.domain.subset(self.design.variables)
         if self.example is None:
             rows, drawn = spread_rows(domain, n, rng), np.arange(n)
@@ -95,9 +94,9 @@ class Assumed:
                 "variable"
             )
         frame = pd.DataFrame({name: column_of(v[known], domain[name]) for name, v in rows.items()})
-        return frame.assign(**{inverse[0]: inverse[1]}), _hc1(x, y)
+        return frame.assign(**{inverse[0]: inverse[1]}), {design.formula: _hc1(x, y)}
 
-    def words(self, sd: float | None, coefficients: Mapping[str, float] | None) -> str:
+    def words(self, sd: object, coefficients: object) -> str:
         """The assumptions as sentences."""
         covariates = "spread evenly over their bounds"
         if self.example is not None:
@@ -149,14 +148,124 @@ class Assumed:
         return f"{text}; {hint}. Which are rare in your records is not public."
 
 
-def _complete(design: Design, example: Data) -> Records:
-    """The example's complete records, held to the bounds, with what the formula uses."""
+@dataclass(frozen=True)
+class AssumedStudy:
+    """A law of records for several models: of each outcome, that of the first model that has it.
+
+    Attributes
+    ----------
+    whole : Assumed
+        Of the design that holds all columns; only its example is used.
+    laws : dict of Assumed
+        By the formula of the model.
+    """
+
+    whole: Assumed
+    laws: Mapping[str, Assumed]
+
+    @classmethod
+    def of(
+        cls,
+        whole: Design,
+        models: Mapping[str, Design],
+        sd: Mapping[str, float],
+        coefficients: Mapping[str, Mapping[str, float]],
+        example: Data | None,
+    ) -> AssumedStudy:
+        """As `Assumed.of`, with guesses by the name of the model."""
+        outcomes = {name for one in models.values() for name in one.response_variables}
+        records = None if example is None else _complete(whole, example, outcomes)
+        laws = {}
+        for name, design in models.items():
+            given = set(records or {})
+            has = {*design.variables, *design.response_variables} <= given
+            low, high = design.response_bounds()
+            beta, own = np.zeros(len(design.column_names)), (high - low) / RANGE_IN_SDS
+            if design.intercept is not None:
+                beta[design.intercept] = (low + high) / 2.0
+            if records is not None and has:
+                beta, own, _ = _fitted(design, records)
+            beta = _told(design, beta, coefficients.get(name))
+            laws[design.formula] = Assumed(design, beta, float(sd.get(name) or own))
+        return cls(Assumed(whole, np.zeros(0), 0.0, records), laws)
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Array]]:
+        """Made-up records, and what HC1 of least squares on them is, (p,), by the formula."""
+        whole, example = self.whole.design, self.whole.example or {}
+        names = [*dict.fromkeys((*whole.response_variables, *whole.variables))]
+        rows = spread_rows(whole.domain.subset(names), n, rng)
+        if example:
+            drawn = rng.integers(0, _length(example), n)
+            rows |= {name: column[drawn] for name, column in example.items()}
+        made = set(example)
+        for law in self.laws.values():
+            design, outcome = law.design, law.design.response_variables
+            if made.issuperset(outcome):
+                continue
+            with np.errstate(all="ignore"):
+                y = design.columns(rows) @ law.beta + law.sd * rng.normal(size=n)
+            found = design.invert_response(np.clip(y, *design.response_bounds()))
+            if found is None:
+                continue
+            variable = whole.domain[found[0]]
+            if not isinstance(variable, Categorical):
+                rows[found[0]] = np.rint(found[1]) if variable.integer else found[1]
+                made |= {found[0]}
+        with np.errstate(all="ignore"):
+            known = np.isfinite(whole.columns(rows)).all(axis=1) & np.isfinite(whole.response(rows))
+        rows = {name: column[known] for name, column in rows.items()}
+        ordinary = {
+            formula: _hc1(law.design.columns(rows), law.design.response(rows))
+            for formula, law in self.laws.items()
+        }
+        columns = {name: column_of(rows[name], whole.domain[name]) for name in names}
+        return pd.DataFrame(columns), ordinary
+
+    @property
+    def sd(self) -> float:
+        """Of the errors of the first model."""
+        return next(iter(self.laws.values())).sd
+
+    def words(self, sd: object, coefficients: object) -> str:
+        """The assumptions as sentences."""
+        if self.whole.example is not None:
+            given = set(self.whole.example)
+            drawn = [law for law in self.laws.values() if given.issuperset(_outcome(law))]
+            if len(drawn) == len(self.laws):
+                return "Assumed: records as in the example."
+        told = "; ".join(f"{law.design.response_name} {law.sd:.4g}" for law in self.laws.values())
+        covariates = "spread evenly over their bounds"
+        if self.whole.example is not None:
+            covariates = "as in the example where it has them, else spread evenly over their bounds"
+        return (
+            f"Assumed: variables {covariates}; each outcome by the first model that has it, with "
+            f"normal errors of these standard deviations: {told}; slopes "
+            f"{'as given, else zero' if coefficients else 'zero'}. Narrower covariates and errors "
+            "with heavier tails mean larger standard errors; an example that has all variables "
+            "tells."
+        )
+
+    def risk(self, n: int, needed: int) -> str:
+        """What rare levels may do."""
+        return self.whole.risk(n, needed)
+
+
+def _outcome(law: Assumed) -> tuple[str, ...]:
+    return law.design.response_variables
+
+
+def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Records:
+    """The example's complete records, held to the bounds, with what the formula uses.
+
+    Variables in `outcomes` may be lacking.
+    """
     source = open_source(example)
-    lacking = [v for v in design.variables if v not in source.columns]
+    needed = [v for v in design.variables if v not in outcomes]
+    lacking = [v for v in needed if v not in source.columns]
     if lacking:
         raise DataError(
             f"example has no column {lacking[0]!r}, which the formula uses; it needs "
-            f"{', '.join(design.variables)}"
+            f"{', '.join(needed)}"
         )
     names = [*dict.fromkeys((*design.variables, *design.response_variables))]
     names = [name for name in names if name in source.columns]
@@ -167,8 +276,10 @@ def _complete(design: Design, example: Data) -> Records:
         if not isinstance(variable, Categorical):
             records[name] = np.clip(records[name], variable.lower, variable.upper)
     whole = complete(records)
+    known = np.ones(_length(whole), dtype=bool)
     with np.errstate(all="ignore"):
-        known = np.isfinite(design.columns(whole)).all(axis=1)
+        if set(design.variables) <= set(whole):
+            known &= np.isfinite(design.columns(whole)).all(axis=1)
         if set(design.response_variables) <= set(whole):
             known &= np.isfinite(design.response(whole))
     if not known.any():
@@ -186,7 +297,8 @@ def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:
     beta = np.linalg.lstsq(x, y, rcond=None)[0]
     residuals = y - x @ beta
     sd = math.sqrt(float(residuals @ residuals) / max(len(y) - len(beta), 1))
-    if sd == 0.0:
+    # Rounding leaves about 1e-16 of the response's spread where the fit is exact.
+    if sd <= 1e-12 * float(np.std(y)):
         raise DataError("example determines its response exactly: nothing tells what errors are")
     return np.asarray(beta), sd, np.asarray(residuals / sd)
 

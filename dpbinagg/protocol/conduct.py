@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpbinagg.accounting.budget import Allocation
-from dpbinagg.accounting.privacy import Mechanism, Privacy
+from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
@@ -20,9 +19,9 @@ from dpbinagg.protocol import progress
 from dpbinagg.protocol.ranges import OneWay, one_way
 from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
+from dpbinagg.public.bins import MAX_DEPTH, Paths
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.paths import MAX_DEPTH, Paths
 from dpbinagg.reading import open_source
 from dpbinagg.release.questions import (
     bin_questions,

@@ -8,7 +8,8 @@ from typing import Any
 
 from dpbinagg.errors import DomainError
 from dpbinagg.public.domain import Domain
-from dpbinagg.reading.source import ColumnType, Source
+from dpbinagg.reading.columns import ColumnType
+from dpbinagg.reading.source import Source
 
 SHOWN = 6
 """Value labels that a message lists."""

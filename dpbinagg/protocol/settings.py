@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from dpbinagg.accounting import gdp
-from dpbinagg.accounting._numbers import as_number
 from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
+from dpbinagg.accounting.gdp import as_number
 from dpbinagg.accounting.ledger import Ledger
 from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import (
@@ -23,9 +23,8 @@ from dpbinagg.errors import (
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.partition import Partition
+from dpbinagg.public.partition import Boxes, Partition
 
 PARTITIONS = get_args(PartitionKind)
 CALIBRATIONS = get_args(Calibration)
@@ -42,6 +41,10 @@ SYNONYMS = {
     **dict.fromkeys(("best", "default", "auto"), "refined"),
 }
 """Words of other packages and papers, and what they are called here."""
+SWAPPED = (
+    "formula must be a text and data a table, but they were passed the other way round; write "
+    "dp_ols(formula, data, mu=1), and dp_study(formulas, data, mu=1)"
+)
 LEAST_MU = 2.0**-16
 LARGEST_MU = 2.0**24
 """Beyond it the margin of the mechanism would not cover its discrete noise."""
@@ -67,20 +70,22 @@ def _meant(value: object, allowed: tuple[str, ...]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def named_formulas(formulas: object) -> dict[str, str]:
-    """The models of a study by name."""
+def named_formulas(formulas: object, data: object) -> dict[str, str]:
+    """The models of a study by name; `data` tells whether the two were mixed up."""
     if isinstance(formulas, str):
         formulas = [formulas]
     if isinstance(formulas, Mapping):
         named = dict(formulas)
     elif isinstance(formulas, Sequence):
         named = {f"({k})": formula for k, formula in enumerate(formulas, start=1)}
+    elif isinstance(data, Mapping | list | tuple) or (isinstance(data, str) and "~" in data):
+        raise ArgumentError(SWAPPED)
     else:
         named = {}
     if not named:
         raise FormulaError(
             'formulas must be models by name, {"wage": "wage ~ educ"}, or a list of them, got '
-            f"{type(formulas).__name__ if not formulas else 'none'}"
+            + ("none" if isinstance(formulas, Mapping | Sequence) else type(formulas).__name__)
         )
     for name, formula in named.items():
         if not isinstance(name, str) or not name.strip() or not isinstance(formula, str):
@@ -89,6 +94,17 @@ def named_formulas(formulas: object) -> dict[str, str]:
                 f"{type(formula).__name__}"
             )
     return named
+
+
+def named_variables(variables: object) -> list[str]:
+    """The further variables of a study."""
+    if isinstance(variables, str):
+        variables = [variables]
+    if not isinstance(variables, Sequence) or not all(isinstance(v, str) for v in variables):
+        raise FormulaError(
+            f'variables must be a list of names, ["age", "region"], got {type(variables).__name__}'
+        )
+    return [*dict.fromkeys(variables)]
 
 
 def total_mu(mu: object, epsilon: object, delta: object) -> float:
@@ -175,10 +191,7 @@ class Settings:
 def check_kinds(formula: object, data: object, constants: object, ledger: object) -> None:
     """Check of what kind the other arguments are."""
     if not isinstance(formula, str) and isinstance(data, str) and "~" in data:
-        raise ArgumentError(
-            "formula must be a text and data a table, but they were passed the other way round; "
-            "write dp_ols(formula, data, mu=1)"
-        )
+        raise ArgumentError(SWAPPED)
     if constants is not None and not isinstance(constants, Mapping):
         raise FormulaError(
             f"constants must be a mapping from names to numbers, got {type(constants).__name__}; "

@@ -6,12 +6,11 @@ import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from dpbinagg.errors import ArgumentError
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 _ROWS = (
     "records are selected before, by a rule that is public: data=frame[frame.age >= 18]; say so in "
@@ -40,7 +39,8 @@ _DATA = "the table is the argument data"
 
 FITTING: dict[str, str] = {
     **dict.fromkeys(("subset", "filter", "where", "if_"), _ROWS),
-    **dict.fromkeys(("weights", "freq_weights", "var_weights", "aweights", "fweights"), _WEIGHTS),
+    **dict.fromkeys(("weights", "weight", "freq_weights", "var_weights", "aweights"), _WEIGHTS),
+    **dict.fromkeys(("fweights", "pweights", "wt", "w"), _WEIGHTS),
     **dict.fromkeys(("cluster", "clusters", "groups", "cov_kwds", "panel_id"), _CLUSTERS),
     **dict.fromkeys(("vcov", "se_type", "se", "robust", "use_t", "cov", "ssc", "vce"), _ROBUST),
     **dict.fromkeys(("family", "link", "model", "method"), _LINEAR),
@@ -79,27 +79,51 @@ SYNTHESIS: dict[str, str] = {
 }
 """What they type to make synthetic records."""
 
+READING: dict[str, str] = {
+    **dict.fromkeys(("sep", "delimiter", "delim"), "what is between two cells is separator="),
+    **dict.fromkeys(("dec", "decimal_mark"), "the decimal mark is decimal="),
+    **dict.fromkeys(("sheet_name", "worksheet"), "the sheet of a workbook is sheet="),
+    **dict.fromkeys(("dtype", "dtypes", "col_types"), _BOUNDS),
+    **dict.fromkeys(
+        ("na_values", "na", "na.strings", "missing"),
+        "codes that mean no answer are declared: bounds={'age': {'lower': 18, 'missing': [99]}}",
+    ),
+}
+"""What they type to open a file."""
 
-def explains_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Make `function` answer a call that does not fit its signature with what does."""
+
+def explains_arguments(function: Called) -> Called:
+    """Make a function, or a class, answer a call that does not fit its signature with what does."""
+    if isinstance(function, type):
+        kind: Any = function
+        kind.__init__ = explains_arguments(kind.__init__)
+        return function
     signature = inspect.signature(function)
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
     @wraps(function)
-    def explained(*args: P.args, **kwargs: P.kwargs) -> R:
+    def explained(*args: Any, **kwargs: Any) -> Any:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise _misfit(function.__name__, signature, kwargs, str(error)) from None
+            raise _misfit(called, signature, kwargs, str(error)) from None
         return function(*args, **kwargs)
 
-    return explained
+    return cast(Called, explained)
 
 
 def refuse_unknown(called: str, given: Iterable[str], known: list[str]) -> None:
     """Refuse arguments that are passed on to a function of another package, by its name."""
     for name in given:
         if name not in known:
-            raise ArgumentError(f"{called} has no argument {name!r}; {_remedy(name, known)}")
+            raise ArgumentError(f"{called} has no argument {name!r}; {remedy(name, known)}")
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that somebody may have meant, or all of them."""
+    known = list(known)
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
 
 
 def _misfit(
@@ -110,21 +134,23 @@ def _misfit(
     unknown = [name for name in given if name not in known]
     if unknown:
         return ArgumentError(
-            f"{called} has no argument {unknown[0]!r}; {_remedy(unknown[0], known)}"
+            f"{called} has no argument {unknown[0]!r}; {remedy(unknown[0], known)}"
         )
     return ArgumentError(
         f"{called} cannot be called so: {why}; write the arguments by name, {', '.join(known)}"
     )
 
 
-def _remedy(name: str, known: list[str]) -> str:
-    """What to write instead of an argument that does not exist."""
+def remedy(name: str, known: list[str]) -> str:
+    """What to write instead of an argument, or an option of a command, that does not exist."""
     near = get_close_matches(name, known, n=1, cutoff=0.75)
     if near:
         return f"did you mean {near[0]!r}?"
     if "alpha" in known and name in LEVELS:
         return "the level is alpha=: intervals cover with probability 1 - alpha"
-    words = (FITTING if "formula" in known else {}) | (SYNTHESIS if "size" in known else {})
+    fits = "formula" in known or "formulas" in known
+    words = (FITTING if fits else {}) | (SYNTHESIS if "size" in known else {})
+    words |= READING if "separator" in known else {}
     if name in words:
         return words[name]
     near = get_close_matches(name, known, n=1, cutoff=0.5)

@@ -1,26 +1,36 @@
-"""Public facts about variables: bounds and levels, declared and validated."""
+"""Public facts about variables: bounds and levels, declared and validated; and public rows.
+
+Public rows are made up, or of tables that hold no record. Private tables are read elsewhere, by
+rules that no value of theirs decides.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbinagg.errors import DomainError, UndeclaredError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.codebook import (
     CODEBOOK_COLUMNS,
     codebook_text,
+    csvw_text,
     read_codebook,
+    read_csvw,
     row_of_variable,
 )
-from dpbinagg.public.csvw import csvw_text, read_csvw
 from dpbinagg.public.variables import Categorical, Numeric, Variable
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+
 
 __all__ = ["CODEBOOK_COLUMNS", "Categorical", "Domain", "Numeric", "Variable"]
 
@@ -153,6 +163,7 @@ class Domain(Mapping[str, Variable]):
 
     __slots__ = ("_variables",)
 
+    @explains_arguments
     def __init__(self, spec: Mapping[str, object] | None = None) -> None:
         if spec is None:
             spec = {}
@@ -334,3 +345,57 @@ def _spelled(variable: Variable) -> str:
 
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+Rows = dict[str, NDArray[np.generic]]
+"""Columns by name: numbers, and codes into the declared levels, -1 where a level is missing."""
+
+
+def codes_of(values: Any, variable: Categorical) -> NDArray[np.int64]:
+    """Codes into the declared levels, (n,); -1 for what is missing or was not declared."""
+    import pandas as pd
+
+    levels = pd.Index(list(variable.levels), dtype=object)
+    found = pd.Index(np.atleast_1d(np.asarray(values, dtype=object)), dtype=object)
+    return np.asarray(levels.get_indexer(found), dtype=np.int64)
+
+
+def rows_of(frame: pd.DataFrame, domain: Domain, names: Iterable[str] | None = None) -> Rows:
+    """Columns of a public table; one that the domain lacks holds numbers."""
+    rows: Rows = {}
+    for name in frame.columns if names is None else names:
+        variable = domain.get(name)
+        if isinstance(variable, Categorical):
+            rows[name] = codes_of(frame[name], variable)
+        else:
+            rows[name] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    return rows
+
+
+def column_of(values: NDArray[np.generic], variable: Variable) -> Any:
+    """A column of rows as a public table holds it: the inverse of `rows_of`."""
+    import pandas as pd
+
+    if not isinstance(variable, Categorical):
+        return values.astype(np.int64) if variable.integer else values
+    if variable.levels == (False, True):
+        # 0 and 1 are equal to them, and stay numbers.
+        return values.astype(bool if isinstance(variable.levels[0], bool) else np.int64)
+    return pd.Categorical.from_codes(
+        values.astype(np.int64).tolist(), categories=pd.Index(list(variable.levels))
+    )
+
+
+def spread_rows(domain: Domain, n: int, rng: np.random.Generator) -> Rows:
+    """Made-up rows, spread evenly over a domain: every level as often as any other."""
+    rows: Rows = {}
+    for name, variable in domain.items():
+        if isinstance(variable, Categorical):
+            size = len(variable.levels)
+            rows[name] = rng.permutation(np.arange(n) + int(rng.integers(size))) % size
+        elif variable.integer:
+            span = variable.upper - variable.lower + 1
+            rows[name] = variable.lower + np.floor(rng.random(n) * span)
+        else:
+            rows[name] = rng.uniform(variable.lower, variable.upper, n)
+    return rows

@@ -24,7 +24,7 @@ def pool(purpose: str, size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix=f"{_PREFIX} {purpose}")
 
 
-def alone() -> bool:
+def single_thread() -> bool:
     """Whether work must stay on this thread: there are no others, or it is one of them."""
     return n_workers() == 1 or current_thread().name.startswith(_PREFIX)
 

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
+import glob
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from dpbinagg.errors import PublicRefusalError
+from dpbinagg.errors import DataError, PublicRefusalError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.variables import Categorical, Records, Variables
-from dpbinagg.reading.rules import Codes
+from dpbinagg.reading.columns import Codes, ColumnType, column_at, convert
 
 Kind = Literal["memory", "stream", "cluster"]
-Stored = Literal["number", "truth", "text", "levels", "labelled", "object", "untyped", "other"]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnType:
-    """How the table stores a column: a public fact.
-
-    Attributes
-    ----------
-    stored : str
-        "number"; "truth"; "text"; "levels", a type that lists values which may have been learnt
-        from the records; "labelled", numbers with value labels; "object", anything cell by cell;
-        "untyped", a file without types; "other", which no variable is read from.
-    dtype : str
-        The name of the type, for messages.
-    labels : mapping
-        Value labels, by code.
-    description : str
-    """
-
-    stored: Stored
-    dtype: str = ""
-    labels: Mapping[Any, str] = field(default_factory=dict)
-    description: str = ""
 
 
 class Source:
@@ -93,24 +71,9 @@ class Source:
 
     def batches(self, domain: Variables, variables: Sequence[str]) -> Iterator[Records]:
         """All records of `variables`, batch by batch: float64 numbers and int64 codes."""
-        from dpbinagg.reading.columns import convert
-
         self.check(domain, variables)
         for part in self.parts(domain, variables):
             yield convert(part, domain, variables)
-
-
-def column_at(names: Sequence[str], name: str) -> int:
-    """The place of a column that must be there once."""
-    found = [place for place, column in enumerate(names) if column == name]
-    if len(found) > 1:
-        raise PublicRefusalError(f"data has several columns named {name!r}; keep one of them")
-    if not found:
-        near = [one for one in names if one.casefold() == name.casefold()]
-        near = near or difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "; check the spelling or rename it"
-        raise PublicRefusalError(f"data has no column {name!r}, which the formula uses{hint}")
-    return found[0]
 
 
 def _check_stored(name: str, column: ColumnType, domain: Variables) -> None:
@@ -129,3 +92,179 @@ def _check_stored(name: str, column: ColumnType, domain: Variables) -> None:
             f"column {name!r} must be numeric, but its dtype is {column.dtype}; convert it, or "
             "declare its levels in bounds if it is a category"
         )
+
+
+PARQUET = (".parquet", ".pq", ".parq")
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
+READABLE = (".csv", ".tsv", ".txt", ".parquet", ".dta", ".sav", ".xlsx")
+TEXT_OPTIONS = ("separator", "decimal", "encoding")
+
+
+@explains_arguments
+def open_table(
+    data: Any,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> Source:
+    """Open a table: its schema is read, no record is.
+
+    Parameters
+    ----------
+    data : table or path
+        A pandas, Polars, Arrow, DuckDB, Dask or Spark table; or the path of a .csv, .tsv, .txt
+        (also .gz), .parquet, .dta, .sav or .xlsx file, a folder of Parquet or CSV files, or a
+        pattern such as ``"part-*.csv"``.
+    separator : str, optional
+        Between two cells of a text file; by default what separates the names in its header line.
+    decimal : {".", ","}
+        The decimal mark of a text file.
+    encoding : str
+        Of a text file; UTF-8 by default.
+    sheet : str, optional
+        The sheet of a workbook; the first by default.
+
+    Returns
+    -------
+    Source
+        Which may be passed as data to `dp_ols`.
+
+    Examples
+    --------
+    >>> from dpbinagg import dp_ols, open_table
+    >>> from dpbinagg.datasets import codebook_path, data_path
+    >>> table = open_table(data_path("school"), separator=",", encoding="utf-8")
+    >>> table.columns[:2]
+    ('score', 'pretest')
+    """
+    options = {"separator": separator, "decimal": decimal, "encoding": encoding, "sheet": sheet}
+    given = {key: value for key, value in options.items() if value is not None}
+    if isinstance(data, str | os.PathLike):
+        return _path(os.fspath(data), given)
+    if given:
+        raise DataError(f"{next(iter(given))}= is for files; data is a {type(data).__name__}")
+    return data if isinstance(data, Source) else _table(data)
+
+
+def _table(data: Any) -> Source:
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        from dpbinagg.reading.tables import FrameSource
+
+        return FrameSource(data)
+    maker = _MAKERS.get(type(data).__module__.split(".")[0].lstrip("_"))
+    source = maker(data) if maker else None
+    if source is None:
+        raise DataError(
+            f"data must be a table, got {type(data).__name__}; pass a pandas, Polars, Arrow, "
+            f"DuckDB, Dask or Spark table, or the path of a file ({', '.join(READABLE)})"
+        )
+    return source
+
+
+def _polars(data: Any) -> Source | None:
+    import polars as pl
+
+    from dpbinagg.reading.tables import PolarsSource
+
+    return PolarsSource(data) if isinstance(data, pl.DataFrame | pl.LazyFrame) else None
+
+
+def _arrow(data: Any) -> Source | None:
+    from dpbinagg.reading.tables import arrow_source
+
+    return arrow_source(data) if hasattr(data, "schema") else None
+
+
+def _duckdb(data: Any) -> Source | None:
+    from dpbinagg.reading.tables import RelationSource
+
+    return RelationSource(data) if hasattr(data, "project") else None
+
+
+def _dask(data: Any) -> Source | None:
+    from dpbinagg.reading.tables import DaskSource
+
+    return DaskSource(data) if hasattr(data, "to_delayed") and hasattr(data, "dtypes") else None
+
+
+def _spark(data: Any) -> Source | None:
+    from dpbinagg.reading.tables import SparkSource
+
+    return SparkSource(data) if hasattr(data, "mapInArrow") else None
+
+
+_MAKERS = {
+    "polars": _polars,
+    "pyarrow": _arrow,
+    "duckdb": _duckdb,
+    "dask": _dask,
+    "dask_expr": _dask,
+    "pyspark": _spark,
+}
+
+
+def _path(path: str, options: dict[str, str]) -> Source:
+    pattern, ending = _pattern(path)
+    allowed = TEXT_OPTIONS if ending in TEXT else ("sheet",) if ending in EXCEL else ()
+    for key in options:
+        if key not in allowed:
+            kind = "a workbook" if key == "sheet" else "a text file such as .csv"
+            raise DataError(f"{key}= is for {kind}, and data is {path!r}; leave it out")
+    if "://" in path and ending not in PARQUET:
+        raise DataError(
+            f"data is an address, got {path!r}; download the file first: only Parquet files are "
+            "read from elsewhere"
+        )
+    found = sorted(glob.glob(pattern, recursive=True)) if _is_pattern(pattern) else [pattern]
+    if ending in PARQUET and (found or "://" in pattern):
+        from dpbinagg.reading.tables import ParquetSource
+
+        return ParquetSource(pattern, [] if "://" in pattern else found)
+    if not found:
+        raise DataError(f"data: no file matches {pattern!r}; check the path")
+    if ending in TEXT:
+        from dpbinagg.reading.text import TextSource
+
+        return TextSource(found, **options)
+    if len(found) > 1:
+        raise DataError(
+            f"data: {path!r} names {len(found)} {ending} files; only Parquet and text files can be "
+            "read together"
+        )
+    if ending in EXCEL:
+        from dpbinagg.reading.files import SheetSource
+
+        return SheetSource(found[0], options.get("sheet"))
+    from dpbinagg.reading.files import SpssSource, StataSource
+
+    return StataSource(found[0]) if ending == ".dta" else SpssSource(found[0])
+
+
+def _is_pattern(path: str) -> bool:
+    return not os.path.exists(path) and any(mark in path for mark in "*?[")
+
+
+def _pattern(path: str) -> tuple[str, str]:
+    """A path or pattern of files, and how their names end."""
+    known = (*PARQUET, *TEXT, ".dta", ".sav", *EXCEL)
+    if os.path.isdir(path):
+        for endings in (PARQUET, TEXT):
+            for ending in endings:
+                if next(Path(path).rglob(f"*{ending}"), None) is not None:
+                    return os.path.join(glob.escape(path), "**", f"*{ending}"), ending
+        raise DataError(f"data: the folder {path!r} holds no Parquet or CSV file")
+    lower = path.lower()
+    ending = next((end for end in known if lower.endswith(end)), "")
+    if not ending:
+        raise DataError(
+            f"data must be a file that ends in {', '.join(READABLE)}, or a folder of Parquet or "
+            f"CSV files, got {path!r}; convert the table, or pass a data frame"
+        )
+    if not _is_pattern(path) and "://" not in path and not os.path.exists(path):
+        raise DataError(f"data file {path!r} does not exist; check the path")
+    return path, ending

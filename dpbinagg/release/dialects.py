@@ -9,8 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbinagg.formula import Design
-from dpbinagg.formula.expression import Call, Expression, Level, Variable
-from dpbinagg.formula.rows import CategoricalFactor, Factor, NumericFactor, VariableLevels
+from dpbinagg.formula.rows import (
+    Call,
+    CategoricalFactor,
+    Expression,
+    Factor,
+    Level,
+    NumericFactor,
+    Variable,
+    VariableLevels,
+)
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.release.names import r_variables, stata_variables
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.accounting.privacy import Mechanism, Privacy
+from dpbinagg.accounting.budget import Mechanism, Privacy
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import build_design
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Variable
@@ -38,6 +38,7 @@ def release_to_plain(release: Released) -> dict[str, Any]:
         "privacy": privacy_to_plain(release.privacy),
         "choice": asdict(release.choice),
         "models": dict(release.models),
+        "rules": list(release.rules),
     }
 
 
@@ -62,6 +63,7 @@ def release_from_plain(plain: Mapping[str, Any]) -> Released:
         Transcript(),
         Choice(**plain["choice"]),
         {str(name): str(formula) for name, formula in plain.get("models", {}).items()},
+        tuple(str(rule) for rule in plain.get("rules", ())),
     )
 
 

@@ -33,6 +33,7 @@ FILES = {
     "synthetic_design.csv": "response and design columns of the synthetic records",
     "synthetic_copies.csv": "several synthetic tables, numbered by the column copy",
     "synthetic_copies.parquet": "several synthetic tables, numbered by the column copy",
+    "supports.json": "what the synthetic records support, for programs; the README has it in words",
     "codebook.csv": "the variables of the synthetic records: type, bounds, levels, description",
     "codebook.json": "the variables of the synthetic records: type, bounds, levels, description",
     "dpbinagg.R": "reads the regression in R: coef, vcov, confint, summary, tidy, glance",
@@ -50,7 +51,9 @@ FILES = {
 
 COPIES = (
     "`{file}` has {number} synthetic tables. Fit the model to each: the mean of a coefficient over "
-    "the copies is the released one, its standard deviation its honest standard error "
+    "the copies is the released one, its standard deviation its honest standard error. For other "
+    "linear models of released columns, the squared error is u + (1 + 1/m) b, u the mean of the "
+    "squared standard errors that the m fits print and b the variance over the copies "
     "(`combine_copies` in `dpbinagg.R` and in the package)."
 )
 NO_COPIES = (
@@ -66,6 +69,7 @@ def readme(
     about: About,
     copies: int = 1,
     drawn: str = "without a seed",
+    supports: str = "",
 ) -> bytes:
     """The README of a folder with the files `names`."""
     held = set(names)
@@ -99,6 +103,7 @@ def readme(
         python_packages="pandas and statsmodels" + ("" if by_csv else " and pyarrow"),
         software=software(),
         drawn=drawn,
+        supports=supports,
         version=version_of("dpbinagg"),
     )
     return text.encode()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.accounting.budget import Privacy
 from dpbinagg.errors import DPBinAggError, ReleaseError
 from dpbinagg.public.partition import Partition
 from dpbinagg.release.folder import FORMAT, SCHEMA, check_target, read_folder, write_folder

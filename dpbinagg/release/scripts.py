@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.formula import Design
-from dpbinagg.public.domain import Categorical, Domain
-from dpbinagg.public.rows import rows_of
+from dpbinagg.public.domain import Categorical, Domain, rows_of
 from dpbinagg.release.dialects import (
     Dialect,
     Untranslatable,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.accounting.budget import Privacy
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import (
     BinScaling,
@@ -29,7 +29,6 @@ from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
-from dpbinagg.release.products import column_map, column_moments
 from dpbinagg.release.questions import (
     COUNTS,
     MARGINS,
@@ -37,6 +36,8 @@ from dpbinagg.release.questions import (
     RESPONSES,
     SCORES,
     SUMS,
+    column_map,
+    column_moments,
     columns_in_bins,
     completeness_answer,
     margin_answer,
@@ -167,6 +168,8 @@ class Released:
     models : mapping of str
         Formulas of a study by name; `design` then holds all their columns. Empty where `design`
         is the model.
+    rules : tuple of str
+        Public comparisons of variables that synthetic rows keep.
     """
 
     design: Design
@@ -178,6 +181,7 @@ class Released:
     transcript: Transcript = field(repr=False)
     choice: Choice = Choice()
     models: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # What is computed from the fields is computed again.

@@ -17,15 +17,16 @@ from statsmodels.base.data import PandasData
 from statsmodels.base.model import LikelihoodModelResults, Model
 from statsmodels.tools.sm_exceptions import ValueWarning
 
-from dpbinagg.accounting.privacy import Privacy
+from dpbinagg.accounting.budget import Privacy
 from dpbinagg.analyst.estimators import NEEDS
 from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.analyst.types import Estimate
+from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.formula.submodel import public_points
-from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.rows import spread_rows
+from dpbinagg.formula.design import public_points
+from dpbinagg.public.domain import spread_rows
+from dpbinagg.public.partition import Boxes
 from dpbinagg.release.transcript import counted
 from dpbinagg.report import left_out
 from dpbinagg.report.choice import shown
@@ -46,6 +47,11 @@ MOST_ROWS = 1000
 
 Floats = NDArray[np.float64]
 FrameMaker = Callable[[], pd.DataFrame]
+
+
+def shown_delta(nobs: float) -> float:
+    """The delta at which tables show epsilon: 1e-6, or ``n^-1.1`` where there are many records."""
+    return min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(nobs, 1.0))))
 
 
 class PublicData(PandasData):  # type: ignore[misc]
@@ -184,7 +190,7 @@ class ReleaseResults(Inference):
         self.df_model = model.df_model
         # Whole, since other packages cut the fraction off where we round.
         self.nobs = float(round(estimate.nobs))
-        self.delta = min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(self.nobs, 1.0))))
+        self.delta = shown_delta(self.nobs)
         self.estimator = estimate.name
         self.identified: pd.Series[bool] = pd.Series(
             identified(estimate), index=list(self.design.column_names), name="identified"
@@ -210,6 +216,17 @@ class ReleaseResults(Inference):
         )
 
     # What the release says.
+
+    def _told_together(self) -> int:
+        """Identified coefficients of all declared models, which joint intervals are about."""
+        if not self.release.declares(self.design):
+            raise ReleaseError(
+                "joint intervals are about the models that were declared before anything was "
+                "released, and this is not one of them; leave joint out, or use those"
+            )
+        if self.release.origin.models:
+            return self.release.origin.declared_terms
+        return super()._told_together()
 
     @property
     def privacy(self) -> Privacy:

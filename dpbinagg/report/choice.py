@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -10,6 +9,8 @@ from dpbinagg.analyst.estimators import FALLBACK, NEEDS
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DPBinAggError, FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design, linear_map
+from dpbinagg.formula.names import undeclared_names
+from dpbinagg.public.domain import Domain
 from dpbinagg.release.transcript import Released
 
 Own = Literal["sandwich", "model"]
@@ -130,10 +131,7 @@ def misnomer(cov_type: str, done: str) -> tuple[str, ...]:
 
 def release_design(release: Released, formula: str) -> Design:
     """The design of any formula of released variables, on the working domain."""
-    try:
-        return build_design(formula, release.domain, release.design.constants)
-    except FormulaError as error:
-        raise _unknown(release.design, formula, error) from None
+    return _design(release.design, formula, release.domain)
 
 
 def is_smaller(full: Design, design: Design) -> bool:
@@ -149,24 +147,21 @@ def is_smaller(full: Design, design: Design) -> bool:
 
 def smaller(full: Design, formula: str) -> Design:
     """The design of `formula` on the domain of a larger one with the same response."""
-    try:
-        design = build_design(formula, full.domain, full.constants)
-    except FormulaError as error:
-        raise _unknown(full, formula, error) from None
+    design = _design(full, formula, full.domain)
     require_same_response(full, design)
     return design
 
 
-def _unknown(full: Design, formula: str, error: FormulaError) -> FormulaError:
-    """The error, or one that names a variable that was not released."""
-    names = (name for name in re.findall(r"[^\W\d]\w*", str(formula)) if name not in full.domain)
-    foreign = next((name for name in names if repr(name) in str(error)), None)
-    if foreign is None:
-        return error
-    return FormulaError(
-        f"{foreign!r} is not in the released formula {full.formula!r}; fit terms of that "
-        "one, or make a new release"
-    )
+def _design(full: Design, formula: str, domain: Domain) -> Design:
+    """The design of a formula, refused where it has a variable that was not released."""
+    known = [*domain, *full.constants]
+    foreign = next((name for name in undeclared_names(str(formula)) if name not in known), None)
+    if foreign is not None:
+        raise FormulaError(
+            f"{foreign!r} was not released; what was is {', '.join(domain)}. Fit terms of these, "
+            "or make a new release"
+        )
+    return build_design(formula, domain, full.constants)
 
 
 def require_same_response(full: Design, small: Design) -> None:

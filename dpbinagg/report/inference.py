@@ -6,6 +6,7 @@ What a reader may take for an estimate is NaN where the release does not tell it
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -164,6 +165,17 @@ MOST_NAMES = 20
 """Coefficients that a message lists."""
 
 
+def joint_alpha(alpha: float, number: int) -> float:
+    """The alpha of each of so many intervals that together have `alpha`: Sidak's.
+
+    Examples
+    --------
+    >>> round(joint_alpha(0.05, 1), 9), round(joint_alpha(0.05, 20), 5)
+    (0.05, 0.00256)
+    """
+    return -math.expm1(math.log1p(-alpha) / number)
+
+
 class Inference(LikelihoodModelResults):  # type: ignore[misc]
     """What statsmodels' results do with parameters and their covariance.
 
@@ -222,10 +234,27 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
                 found.table.loc[name, ["statistic", "pvalue"]] = np.nan
         return found
 
-    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
-        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
+    def conf_int(self, alpha: float = 0.05, *, joint: bool = False, **options: Any) -> Any:
+        """Intervals that cover with probability ``1 - alpha``; see statsmodels.
+
+        Parameters
+        ----------
+        alpha : float
+        joint : bool
+            Whether all intervals of all declared models cover at once: of M identified
+            coefficients each has the level ``(1 - alpha)^(1/M)``. By Sidak's inequality this holds
+            for normal errors whatever their correlation, within and between models.
+        """
+        return super().conf_int(self.alpha_of_each(alpha, joint), **options)
+
+    def alpha_of_each(self, alpha: float, joint: bool) -> float:
+        """The alpha of a single interval."""
         require_alpha(alpha)
-        return super().conf_int(alpha, **options)
+        return joint_alpha(alpha, self._told_together()) if joint else alpha
+
+    def _told_together(self) -> int:
+        """Number of coefficients that joint intervals are about."""
+        return max(int(identified(self.estimate).sum()), 1)
 
     def compare_f_test(self, restricted: Any) -> tuple[float, float, float]:
         """F test of this model against a smaller one.

@@ -11,8 +11,7 @@ import pandas as pd
 
 from dpbinagg.analyst.fit import released_bins, released_moments
 from dpbinagg.errors import FormulaError
-from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.public.rows import rows_of
+from dpbinagg.public.domain import Categorical, Numeric, rows_of
 from dpbinagg.release.transcript import Released
 from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, axis, bins_of
 from dpbinagg.report.tables import readable

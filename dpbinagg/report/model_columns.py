@@ -56,6 +56,7 @@ def summary_table(
     below: str = "error",
     stars: bool = False,
     alpha: float = 0.05,
+    joint: bool = False,
     statistics: Sequence[str] = SHOWN,
     title: str = TITLE,
 ) -> RegressionTable:
@@ -77,6 +78,8 @@ def summary_table(
         Whether p-values below 0.1, 0.05 and 0.01 are marked.
     alpha : float
         The intervals cover with probability ``1 - alpha``.
+    joint : bool
+        Whether the intervals of all declared models cover at once.
     statistics : list of str
         Rows under the coefficients, from: response, nobs, rsquared, rsquared_adj, sigma,
         fvalue, aic, bic, n_bins, estimator, cov_type, mu, epsilon.
@@ -107,9 +110,9 @@ def summary_table(
     _require_known("statistics", statistics, list(STATISTICS))
     body = []
     for term in choose_terms(terms, keep, drop, shown):
-        body += _term_rows(models, term, shown[term], below, stars, alpha)
+        body += _term_rows(models, term, shown[term], below, stars, alpha, joint)
     foot = [[STATISTICS[name][0], *_facts(models, name)] for name in statistics]
-    notes = _notes(models, headings, below, stars, alpha)
+    notes = _notes(models, headings, below, stars, alpha, joint)
     return RegressionTable(title, headings, body, foot, notes)
 
 
@@ -143,7 +146,13 @@ def _require_known(argument: str, given: Iterable[str], known: list[str]) -> Non
 
 
 def _term_rows(
-    models: list[ReleaseResults], term: str, name: str, below: str, stars: bool, alpha: float
+    models: list[ReleaseResults],
+    term: str,
+    name: str,
+    below: str,
+    stars: bool,
+    alpha: float,
+    joint: bool,
 ) -> list[list[str]]:
     """The estimates of a term and what is under them; empty cells where a model lacks it."""
     first, second = [name], [""]
@@ -158,14 +167,20 @@ def _term_rows(
         estimate, under = "", ""
         if term in model.design.column_names:
             j = model.design.column_names.index(term)
-            estimate, under = _cell(model, j, decimals, below, stars, alpha)
+            estimate, under = _cell(model, j, decimals, below, stars, alpha, joint)
         first.append(estimate)
         second.append(under)
     return [first] if below == "none" else [first, second]
 
 
 def _cell(
-    model: ReleaseResults, j: int, decimals: int, below: str, stars: bool, alpha: float
+    model: ReleaseResults,
+    j: int,
+    decimals: int,
+    below: str,
+    stars: bool,
+    alpha: float,
+    joint: bool,
 ) -> tuple[str, str]:
     if not identified(model.estimate)[j]:
         return CELL, ""
@@ -173,7 +188,9 @@ def _cell(
     marks = next((mark for limit, mark in STARS if p < limit), "") if stars else ""
     estimate = tables.number(float(model.params[j]), decimals) + marks
     if below == "interval":
-        ends = (tables.number(float(end), decimals) for end in model.conf_int(alpha)[j])
+        ends = (
+            tables.number(float(end), decimals) for end in model.conf_int(alpha, joint=joint)[j]
+        )
         return estimate, f"[{', '.join(ends)}]"
     if below == "p":
         return estimate, f"p = {tables.p_value(p)}" if p >= 5e-4 else "p < 0.001"
@@ -196,6 +213,7 @@ def _notes(
     below: str,
     stars: bool,
     alpha: float,
+    joint: bool,
 ) -> list[str]:
     notes: list[str] = []
     for label, model in zip(labels, models, strict=True):
@@ -209,7 +227,10 @@ def _notes(
         )
     under = {
         "error": "Standard errors in parentheses.",
-        "interval": f"{100 * (1 - alpha):g}% intervals in brackets.",
+        "interval": (
+            f"{100 * (1 - alpha):g}% intervals in brackets"
+            + (", which cover all coefficients of all declared models at once." if joint else ".")
+        ),
         "p": "p-values below the estimates.",
         "none": "",
     }[below]

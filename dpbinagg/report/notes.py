@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import null_space
 
-from dpbinagg.accounting.budget import RELATIONS
-from dpbinagg.accounting.privacy import EXACT_BIT
+from dpbinagg.accounting.budget import EXACT_BIT, RELATIONS
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, Numeric
@@ -63,8 +62,8 @@ def remedy(notes: tuple[str, ...]) -> list[str]:
     return [] if any("would help" in note for note in notes) else [HELP]
 
 
-def explain(results: ReleaseResults) -> list[str]:
-    """All notes of a results object, the most urgent first."""
+def explain(results: ReleaseResults, slim: bool = False) -> list[str]:
+    """All notes of a results object, the most urgent first; `slim` leaves out what is routine."""
     release = results.release
     notes: list[str] = []
     if not release.privacy.secure:
@@ -91,7 +90,7 @@ def explain(results: ReleaseResults) -> list[str]:
     if results.estimator in ("naive", "corrected", "paper"):
         notes += _never_split(release)
     notes.append(METHOD.get(results.estimator, HONEST))
-    notes += _fit_noise(results)
+    notes += [] if slim else _fit_noise(results)
     notes.append(
         f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against "
         f"{RELATIONS[release.privacy.neighbours]}, which implies epsilon = {results.epsilon:.3g} "
@@ -108,7 +107,8 @@ def explain(results: ReleaseResults) -> list[str]:
             f"claims mu = {claimed:.4g}, and the true guarantee is the mu = {release.mu:.4g} "
             "shown here."
         )
-    notes += _ranges(release, results.design.response_variables + results.design.variables)
+    if not slim:
+        notes += _ranges(release, results.design.response_variables + results.design.variables)
     return notes
 
 

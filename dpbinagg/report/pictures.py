@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.fit import released_bins
 from dpbinagg.analyst.types import Bins
 from dpbinagg.errors import FormulaError, NotReleasedError
-from dpbinagg.public.domain import Categorical
-from dpbinagg.public.rows import rows_of
+from dpbinagg.public.domain import Categorical, rows_of
 from dpbinagg.release.transcript import Released
 from dpbinagg.report.compare import interval
 from dpbinagg.report.inference import CELL, identified, masked

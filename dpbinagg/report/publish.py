@@ -5,10 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbinagg.analyst.synthesis.supports import SIDECAR, find_tag, in_words, tag_of
 from dpbinagg.errors import ArgumentError, ReleaseError
+from dpbinagg.public.arguments import remedy
 from dpbinagg.release.about import About
 from dpbinagg.release.package import package_files
 from dpbinagg.release.readme import readme
@@ -61,10 +64,20 @@ def save_results(
             # Rows are in random order, so the first ones stand for all in the pictures.
             shown = table.head(MOST_ROWS)
             files[REPORT] = render(results, about=origin, synthetic=shown, files=files).encode()
+    tag = find_tag(table if many is None else many) or tag_of(
+        chosen, KIND, 1, len(table), results.design
+    )
+    files[SIDECAR] = (tag.to_json(indent=1) + "\n").encode()
     names = [*files, "README.md", "manifest.json"]
     drawn = "with a seed" if rng is not None else "without a seed"
     files["README.md"] = readme(
-        chosen, results, names, said, copies, drawn if synthetic is None else "beforehand"
+        chosen,
+        results,
+        names,
+        said,
+        copies,
+        drawn if synthetic is None else "beforehand",
+        in_words(tag.frame, chosen.rules),
     )
     return save_release(chosen, folder, overwrite=overwrite, files=files)
 
@@ -120,7 +133,5 @@ def _about(given: dict[str, Any]) -> About:
         return About(**given)
     except TypeError:
         wrong = next(name for name in given if name not in About.__slots__)
-        raise ArgumentError(
-            f"save() has no argument {wrong!r}; what can be said about a release is "
-            f"{', '.join(About.__slots__)}"
-        ) from None
+        known = [*list(signature(save_results).parameters)[1:-1], *About.__slots__]
+        raise ArgumentError(f"save has no argument {wrong!r}; {remedy(wrong, known)}") from None

@@ -133,7 +133,8 @@ class DPResults(ReleaseResults):
         alpha : float
             The intervals cover with probability ``1 - alpha``.
         slim : bool
-            Fewer lines above the coefficients.
+            Fewer lines above the coefficients, and no notes on the noise of fit statistics and on
+            bounds; values outside bounds are still cautioned of.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class DPResults(ReleaseResults):
 
     @explains_arguments
     def to_latex(self, *, alpha: float = 0.05, label: str = "", notes: bool = True) -> str:
-        """The regression table as LaTeX, for ``\\usepackage{booktabs}``.
+        """The regression table as LaTeX, for the packages booktabs and graphicx.
 
         Several models, other names and a choice of terms: `dpbinagg.summary_table`.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from dpbinagg.analyst.synthesis.supports import find_tag
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.release.transcript import Released
 from dpbinagg.report import charts, words
@@ -242,6 +243,17 @@ def _range(release: Released, name: str) -> tuple[str, str]:
     kind = ", whole numbers" if variable.integer else ""
     span = f"{significant(variable.lower)} to {significant(variable.upper)}{kind}"
     return span, range_source(release, name, variable)
+
+
+def supported(results: DPResults, frame: pd.DataFrame) -> Markup:
+    """What the synthetic records support, and how far."""
+    tag = find_tag(frame)
+    known = results.release.origin.supports if tag is None else tag.frame
+    return section(
+        "supports",
+        "What the synthetic records support",
+        table(list(known.columns), known.to_numpy().tolist(), "", "words"),
+    )
 
 
 def cite(results: DPResults, about: Origin) -> Markup:

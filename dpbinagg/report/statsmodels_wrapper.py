@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from statsmodels.base.model import LikelihoodResultsWrapper
 
 from dpbinagg.public.arguments import explains_arguments, refuse_unknown
-from dpbinagg.report.choice import require_alpha
 
 if TYPE_CHECKING:
     # It has every attribute of the results, which statsmodels fetches by name.
@@ -41,8 +40,8 @@ class DPResultsWrapper(Results):
         saved: Path = self._results.save(folder, overwrite, **options)
         return saved
 
-    def conf_int(self, alpha: float = 0.05, **options: Any) -> Any:
-        """Intervals that cover with probability ``1 - alpha``; see statsmodels."""
-        refuse_unknown("conf_int", options, ["alpha", "cols"])
-        require_alpha(alpha)
-        return super().conf_int(alpha, **options)
+    def conf_int(self, alpha: float = 0.05, *, joint: bool = False, **options: Any) -> Any:
+        """Intervals that cover with probability ``1 - alpha``, with `joint` all at once."""
+        refuse_unknown("conf_int", options, ["alpha", "joint", "cols"])
+        # statsmodels' wrapper calls its own method of the results, which knows no `joint`.
+        return super().conf_int(self._results.alpha_of_each(alpha, joint), **options)

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import study_folder
@@ -17,9 +20,7 @@ from dpbinagg.report.verbs import Release
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
-
-    from dpbinagg.accounting.privacy import Privacy
+    from dpbinagg.accounting.budget import Privacy
     from dpbinagg.report.results import DPResults
     from dpbinagg.report.side_by_side import RegressionTable
     from dpbinagg.report.table_one import Description
@@ -45,7 +46,18 @@ class Study(Mapping[str, "DPResults"]):
         self.release = release
 
     def __getitem__(self, name: str) -> DPResults:
+        if name not in self.release.models:
+            raise KeyError(f"no model is called {name!r}; the models are {', '.join(self)}")
         return self.results[name]
+
+    def __getattr__(self, name: str) -> Any:
+        models = self.__dict__["release"].models if "release" in self.__dict__ else {}
+        if name in models:
+            raise AttributeError(f"a model is had by its name, study[{name!r}]")
+        first = next(iter(models), "name")
+        raise AttributeError(
+            f"a study has no {name!r}; what belongs to one model is had as study[{first!r}].{name}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.release.models)
@@ -90,18 +102,47 @@ class Study(Mapping[str, "DPResults"]):
         """
         return summary_table(self.results, **options)
 
+    def conf_int(self, alpha: float = 0.05, *, joint: bool = False) -> pd.DataFrame:
+        """Intervals of all coefficients of all declared models.
+
+        Parameters
+        ----------
+        alpha : float
+        joint : bool
+            Whether they cover all at once with probability ``1 - alpha``, by Sidak's inequality
+            over the identified coefficients of all declared models. Otherwise each covers by
+            itself, and of twenty one misses.
+
+        Returns
+        -------
+        DataFrame
+            By model and term: ``estimate``, ``low``, ``high``; NaN for what is not identified.
+        """
+        parts = {
+            name: pd.DataFrame(
+                np.column_stack([one.params, one.conf_int(alpha, joint=joint)]),
+                index=one.params.index,
+                columns=["estimate", "low", "high"],
+            )
+            for name, one in self.items()
+        }
+        return pd.concat(parts, names=["model", "term"])
+
     def ols(self, formula: str, **options: Any) -> DPResults:
         """Any model of released variables, with any of them as response; see `Release.ols`."""
         return self.release.ols(formula, **options)
 
+    @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1, by groups if asked; see `Release.describe`."""
         return self.release.describe(by, alpha)
 
+    @explains_arguments
     def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
         """Numbers of records by two variables; see `Release.crosstab`."""
         return self.release.crosstab(one, other, alpha)
 
+    @explains_arguments
     def corr(self, alpha: float = 0.05) -> Description:
         """Correlations of all numbers; see `Release.corr`."""
         return self.release.corr(alpha)
@@ -109,6 +150,11 @@ class Study(Mapping[str, "DPResults"]):
     def synthesize(self, *arguments: Any, **options: Any) -> pd.DataFrame:
         """Synthetic records of all variables; see `Release.synthesize`."""
         return self.release.synthesize(*arguments, **options)
+
+    @property
+    def supports(self) -> pd.DataFrame:
+        """What the synthetic records support, and how far; see `Release.supports`."""
+        return self.release.supports
 
     def save(self, folder: str | Path, overwrite: bool = False, **options: Any) -> Path:
         """Write the study and all that follows from it to a folder.

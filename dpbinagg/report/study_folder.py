@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from dpbinagg.analyst.synthesis.supports import SIDECAR, find_tag, in_words
 from dpbinagg.errors import ReleaseError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.exports import frame_to_csv, table_files
 from dpbinagg.release.readme import FILES, software
 from dpbinagg.release.replication import TABLE, codebook_file
@@ -34,6 +36,7 @@ OWN_FILES = {
     "correlations.csv": "correlations with intervals",
     "synthetic.csv": "synthetic records of all variables",
     "synthetic.parquet": "synthetic records of all variables",
+    "supports.json": FILES["supports.json"],
     **{
         name: FILES[name]
         for name in (
@@ -45,6 +48,7 @@ OWN_FILES = {
 """Every file that the folder of a study may have, in the order of its README."""
 
 
+@explains_arguments
 def save_study(
     study: Study,
     folder: str | Path,
@@ -63,6 +67,8 @@ def save_study(
         # What a warning would say stands in the tables.
         warnings.simplefilter("ignore")
         synthetic = study.synthesize(rng=rng)
+    tag = find_tag(synthetic)
+    assert tag is not None
     files = {
         **statistics_files(release),
         "privacy.txt": privacy_file(release.privacy),
@@ -74,6 +80,7 @@ def save_study(
         "table1.tex": table_one.to_latex().encode(),
         "correlations.csv": frame_to_csv(corr.frame),
         **table_files(synthetic, TABLE),
+        SIDECAR: (tag.to_json(indent=1) + "\n").encode(),
         **codebook_file(release.domain, list(synthetic.columns)),
         "report.html": render_study(study, title, origin).encode(),
     }
@@ -112,6 +119,7 @@ def readme_of_study(study: Study, names: list[str], title: str | None) -> bytes:
     release = study.release
     formulas = "\n".join(f"- {name}: `{formula}`" for name, formula in release.models.items())
     files = "\n".join(f"| `{n}` | {what} |" for n, what in OWN_FILES.items() if n in names)
+    supported = in_words(study.supports, release.rules)
     caution = "" if release.privacy.secure else "**NOT FOR PUBLICATION: the noise was seeded.**\n\n"
     text = (
         f"# {title or 'A study'}: differentially private release\n\n{caution}"
@@ -124,6 +132,7 @@ def readme_of_study(study: Study, names: list[str], title: str | None) -> bytes:
         "```python\nfrom dpbinagg import Study, load_release\n"
         'study = Study(load_release("."))\nstudy.ols("y ~ x").summary()\n```\n\n'
         f"## Privacy\n\n{release.privacy.statement}\n\n"
+        f"## What the synthetic records can and cannot do\n\n{supported}\n\n"
         f"## Files\n\n| file | what it is |\n|---|---|\n{files}\n\nMade with {software()}.\n"
     )
     return text.encode()
@@ -153,6 +162,11 @@ def render_study(study: Study, title: str | None, origin: Origin) -> str:
         ("models", "Models", _framed(study.summary().to_html())),
         ("each", "Each model", models),
         ("correlations", "Correlations", _framed(study.corr().to_html())),
+        (
+            "supports",
+            "What the synthetic records support",
+            _framed(study.supports.to_html(index=False)),
+        ),
         ("privacy", "Privacy", el("p", study.privacy.statement)),
     ]
     links = [el("li", el("a", name, href=f"#{key}")) for key, name, _ in parts]

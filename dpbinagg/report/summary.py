@@ -118,7 +118,7 @@ class DPSummary(Summary):  # type: ignore[misc]
         )
 
     def as_latex(self, label: str = "", notes: bool = True) -> str:
-        """The table and the notes as LaTeX, for ``\\usepackage{booktabs}``."""
+        """The table and the notes as LaTeX, for the packages booktabs and graphicx."""
         heading, *rows = self.coefficients
         shown = tables.booktabs([[heading], rows], "l" + "r" * (len(heading) - 1))
         facts = tables.booktabs([self._facts()], "lrlr")
@@ -168,7 +168,7 @@ def summarise(
         *([name, *row] for name, row in zip(names, rows, strict=True)),
     ]
     first = first_line(counted(results.release.transcript), results.nobs)
-    return DPSummary(title or TITLE, left, right, coefficients, explain(results), first)
+    return DPSummary(title or TITLE, left, right, coefficients, explain(results, slim), first)
 
 
 def _facts(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold
 from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
+from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
@@ -22,6 +24,7 @@ from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design,
 from dpbinagg.report.results import DPResults, warn_if_not_identified
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.table_one import Description
+from dpbinagg.report.tables import with_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,6 +152,18 @@ class Release(Released):
         """The release that it is part of: itself, but for one model of a study."""
         return self
 
+    def declares(self, design: Design) -> bool:
+        """Whether a model is the release's own, or a declared one of a study."""
+        return not self.models and design is self.design
+
+    @cached_property
+    def declared_terms(self) -> int:
+        """Number of coefficients of all declared models that are identified, at least 1."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentificationWarning)
+            told = [self.ols(name).identified for name in self.models] or [self.ols().identified]
+        return max(sum(int(one.sum()) for one in told), 1)
+
     def told_of(self, formula: str | None) -> Release:
         """What the release says of a model: the declared one that holds it, or moments alone."""
         if formula is None and not self.models:
@@ -186,9 +201,37 @@ class Release(Released):
         -------
         DataFrame
         """
-        results = self._fit() if self.models else self.ols()
-        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        if not self.models:
+            return self.ols().synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        with warnings.catch_warnings():
+            # The models' own tables say so.
+            warnings.simplefilter("ignore", IdentificationWarning)
+            declared = [self.ols(name) for name in calibrated_names(self)]
+            whole = self._fit()
+        made = synthesize(
+            self,
+            whole.estimate,
+            size=size,
+            copies=copies,
+            kind=kind,
+            bin_id=bin_id,
+            rng=rng,
+            steps=self.steps,
+            declared=[(one.design, one.estimate) for one in declared],
+        )
+        return with_labels(made, self.design.domain) if labels else made
 
+    @property
+    def supports(self) -> pd.DataFrame:
+        """What its synthetic records support: columns ``what``, ``support`` and ``how``.
+
+        ``support`` is "exact" (the models that a "calibrated" table reproduces), "known noise"
+        (what follows from counts and second moments, with errors from several copies), "as far as
+        bins show", or "not at all".
+        """
+        return supports(self)
+
+    @explains_arguments
     def describe(self, by: str | None = None, alpha: float = 0.05) -> Description:
         """Table 1: number of records, shares of missing values, means, spreads, quartiles, shares.
 
@@ -207,6 +250,7 @@ class Release(Released):
         """
         return table_one.describe(self, by, alpha)
 
+    @explains_arguments
     def crosstab(self, one: str, other: str, alpha: float = 0.05) -> Description:
         """Numbers of records by the levels of two variables.
 
@@ -222,6 +266,7 @@ class Release(Released):
         """
         return table_one.crosstab(self, one, other, alpha)
 
+    @explains_arguments
     def corr(self, alpha: float = 0.05) -> Description:
         """Correlations of all numbers.
 
@@ -301,6 +346,7 @@ class ModelRelease(Release):
             whole.calibration,
             whole.privacy,
             whole.transcript,
+            rules=whole.rules,
             whole=whole,
             name=name,
         )
@@ -315,6 +361,10 @@ class ModelRelease(Release):
     def _views(self) -> tuple[Statistics, Statistics]:
         assert self.whole is not None
         return model_statistics(self.whole, self.design, self.outer, self.name)
+
+    def declares(self, design: Design) -> bool:
+        """Whether a model is this one, and was declared."""
+        return self.name is not None and design is self.design
 
     @property
     def origin(self) -> Release:

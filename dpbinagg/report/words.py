@@ -12,7 +12,7 @@ from dpbinagg.report.inference import identified
 from dpbinagg.report.tables import decimals_for, listed, number, readable, whole
 
 if TYPE_CHECKING:
-    from dpbinagg.accounting.privacy import Privacy
+    from dpbinagg.accounting.budget import Privacy
     from dpbinagg.report.base import ReleaseResults
 
 MOST_FINDINGS = 6

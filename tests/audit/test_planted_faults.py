@@ -21,11 +21,11 @@ from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.engines import base
 from dpbinagg.errors import DataError
 from dpbinagg.formula.rows import RowMap
-from dpbinagg.kernel import cells, maps, privtree, view
+from dpbinagg.kernel import curator, maps, view
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.grid import LINEAR_BITS
 from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.questions import Answer, Sum
+from dpbinagg.kernel.view import LINEAR_BITS
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol import settings
 from dpbinagg.protocol.conduct import Dialogue
@@ -87,9 +87,9 @@ def short_by_root_d(patch: Patch) -> None:
 
 
 def closed_boxes(patch: Patch) -> None:
-    real = cells.BinCells.counts
+    real = maps.BinCells.counts
 
-    def faulty(self: cells.BinCells, view: Any, projection: Any) -> Any:
+    def faulty(self: maps.BinCells, view: Any, projection: Any) -> Any:
         edges, below = self.partition.boxes.lower, dict(view.records)
         for name, values in view.records.items():
             if name in edges:
@@ -99,7 +99,7 @@ def closed_boxes(patch: Patch) -> None:
         again = np.bincount(twin[bins != twin], minlength=self.partition.n_bins)
         return real(self, view, projection) + again
 
-    patch.setattr(cells.BinCells, "counts", faulty)
+    patch.setattr(maps.BinCells, "counts", faulty)
 
 
 def biased_counts(patch: Patch) -> None:
@@ -281,8 +281,8 @@ def tree_without_noise(patch: Patch) -> None:
 
 
 def tree_with_a_third_of_the_noise(patch: Patch) -> None:
-    real = privtree.pure_from_mu
-    patch.setattr(privtree, "pure_from_mu", lambda mu: 3.0 * real(mu))
+    real = curator.pure_from_mu
+    patch.setattr(curator, "pure_from_mu", lambda mu: 3.0 * real(mu))
 
 
 def replacement_taken_for_addition(patch: Patch) -> None:

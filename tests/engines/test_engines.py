@@ -14,16 +14,15 @@ from dpbinagg import Domain, Partition, dp_release
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import column_scaling
-from dpbinagg.kernel.cells import LevelCells, NumberCells, PrefixCells
 from dpbinagg.kernel.curator import Curator
-from dpbinagg.kernel.maps import OneHot, Outer, UnitInside
+from dpbinagg.kernel.maps import LevelCells, NumberCells, OneHot, Outer, PrefixCells, UnitInside
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone, weigh
 from dpbinagg.kernel.view import Projection
 from dpbinagg.protocol.conduct import open_table
 from dpbinagg.protocol.ranges import histogram_edges
 from dpbinagg.protocol.rows import coded_rows, rows_of
+from dpbinagg.public.bins import Paths
 from dpbinagg.public.domain import Numeric
-from dpbinagg.public.paths import Paths
 from dpbinagg.public.rounds import MomentRequest, RoundRequest
 from dpbinagg.release.questions import (
     bin_questions,

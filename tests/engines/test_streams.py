@@ -12,12 +12,12 @@ from tables_for_engines import BOUNDS, FORMULA, arrow, duckdb_relation, frame, p
 from test_engines import SCHEMA, aggregates_of, assert_same, sums_of, total_of
 
 from dpbinagg import DataError, Domain, dp_ols
-from dpbinagg.engines import cluster, room, stream
+from dpbinagg.engines import cluster, stream
 from dpbinagg.formula import build_design
-from dpbinagg.kernel.grid import MOST_RECORDS
 from dpbinagg.kernel.questions import Sum
+from dpbinagg.kernel.view import MOST_RECORDS
 from dpbinagg.protocol.conduct import open_table
-from dpbinagg.reading import frames
+from dpbinagg.reading import tables
 from dpbinagg.release.questions import count_question
 
 pa = pytest.importorskip("pyarrow")
@@ -34,7 +34,7 @@ def test_what_is_kept_changes_nothing(
 ) -> None:
     """No room, room for codes only, room for scaled columns but not for records."""
     monkeypatch.setattr(stream, "memory_room", lambda: kept)
-    monkeypatch.setattr(frames, "ROWS", 500)
+    monkeypatch.setattr(tables, "ROWS", 500)
     assert_same(aggregates_of(arrow(people)), aggregates_of(people))
 
 
@@ -147,9 +147,9 @@ def test_long_partitions_are_added_up_in_pieces() -> None:
 
 def test_a_limit_leaves_room_for_the_passes_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept under a limit must not starve a pass; without a limit memory decides."""
-    unlimited = room.memory_room()
-    assert 0 < unlimited <= room.SHARE * room._physical()
-    for left in (0, room.PASS, room.PASS + 2**20):
-        limit = room._mapped() + left
+    unlimited = stream.memory_room()
+    assert 0 < unlimited <= stream.SHARE * stream._physical()
+    for left in (0, stream.PASS, stream.PASS + 2**20):
+        limit = stream._mapped() + left
         monkeypatch.setattr("resource.getrlimit", lambda kind, limit=limit: (limit, limit))
-        assert room.memory_room() <= max(left - room.PASS, 0) + 2**20
+        assert stream.memory_room() <= max(left - stream.PASS, 0) + 2**20

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from patsy import EvalEnvironment
 
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Categorical, Domain
+from dpbinagg.public.partition import Boxes
 
 REGIONS = ["north", "south", "east", "west"]
 

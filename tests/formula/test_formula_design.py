@@ -11,8 +11,8 @@ from formula_corpus import DOMAIN, random_boxes, random_frame, records_of
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.design import BLOCK
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.partition import Boxes
 
 RECORDS = records_of(random_frame(500, np.random.default_rng(11)))
 
@@ -252,7 +252,7 @@ def test_centres_keep_the_radius_of_many_dummies_small():
 
 
 def test_radius_falls_back_to_the_number_of_columns(monkeypatch):
-    monkeypatch.setattr("dpbinagg.formula.radius.MAX_WORK", 10)
+    monkeypatch.setattr("dpbinagg.formula.scaling.MAX_WORK", 10)
     design = build_design("wage ~ C(region, Poly) * sector", DOMAIN)
     boxes = random_boxes(design.domain, design.variables, 5, np.random.default_rng(0))
     lower, upper = design.column_bounds(boxes)

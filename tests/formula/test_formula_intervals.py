@@ -8,8 +8,8 @@ from properties import examples
 
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Domain
+from dpbinagg.public.partition import Boxes
 
 DOMAIN = Domain({"y": (0, 1), "x": (-3, 5), "z": (0.5, 4), "n": range(-4, 9), "c": list("abc")})
 

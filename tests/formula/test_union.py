@@ -6,8 +6,7 @@ import pytest
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula import build_design
 from dpbinagg.formula.union import all_names, combinations, union_design
-from dpbinagg.public.domain import Domain
-from dpbinagg.public.rows import spread_rows
+from dpbinagg.public.domain import Domain, spread_rows
 
 DOMAIN = Domain(
     {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel import maps
 from dpbinagg.kernel.questions import Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Domain
@@ -52,9 +52,9 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "outer of w r": maps.Outer("wr", 2.5),
         "outer beyond": maps.OuterBeyond("w", 2.0),
         "outer beyond of w r": maps.OuterBeyond("wr", 2.0),
-        "norm of w": maps.OneHot(cells.NormCells("w", norm)),
-        "norm of r": maps.OneHot(cells.NormCells("r", norm)),
-        "norm of w r": maps.OneHot(cells.NormCells("wr", norm)),
+        "norm of w": maps.OneHot(maps.NormCells("w", norm)),
+        "norm of r": maps.OneHot(maps.NormCells("r", norm)),
+        "norm of w r": maps.OneHot(maps.NormCells("wr", norm)),
         "unit and inside of w": maps.UnitInside("w", 1.5),
         "unit and inside of w r": maps.UnitInside("wr", 2.0),
         "moments": maps.Moments(4, 3.0, (LEVELS,), 2.0),
@@ -62,22 +62,22 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "moments of codes": maps.Moments(0, 1.0, (LEVELS,), 2.0),
     }
     raw: dict[str, Any] = {
-        "everyone": maps.OneHot(cells.Everyone()),
-        "number": maps.OneHot(cells.NumberCells("x", edges)),
-        "number, missing": maps.OneHot(cells.NumberCells("x", edges, missing=True)),
-        "number, outside": maps.OneHot(cells.NumberCells("x", edges, True, True)),
-        "number, one interval": maps.OneHot(cells.NumberCells("x", edges[[1, 3]], outside=True)),
-        "completeness": maps.OneHot(cells.Completeness()),
-        "level": maps.OneHot(cells.LevelCells("g", LEVELS)),
-        "level, outside": maps.OneHot(cells.LevelCells("g", LEVELS, True, True)),
-        "level, missing": maps.OneHot(cells.LevelCells("g", LEVELS, missing=True)),
+        "everyone": maps.OneHot(maps.Everyone()),
+        "number": maps.OneHot(maps.NumberCells("x", edges)),
+        "number, missing": maps.OneHot(maps.NumberCells("x", edges, missing=True)),
+        "number, outside": maps.OneHot(maps.NumberCells("x", edges, True, True)),
+        "number, one interval": maps.OneHot(maps.NumberCells("x", edges[[1, 3]], outside=True)),
+        "completeness": maps.OneHot(maps.Completeness()),
+        "level": maps.OneHot(maps.LevelCells("g", LEVELS)),
+        "level, outside": maps.OneHot(maps.LevelCells("g", LEVELS, True, True)),
+        "level, missing": maps.OneHot(maps.LevelCells("g", LEVELS, missing=True)),
         "two-way": maps.Tensor(
-            cells.LevelCells("g", LEVELS), maps.OneHot(cells.NumberCells("x", edges))
+            maps.LevelCells("g", LEVELS), maps.OneHot(maps.NumberCells("x", edges))
         ),
     }
     mapped: dict[str, Any] = {
-        "bins": maps.OneHot(cells.BinCells(GRID)),
-        "deviations": maps.Tensor(cells.BinCells(GRID), deviations),
+        "bins": maps.OneHot(maps.BinCells(GRID)),
+        "deviations": maps.Tensor(maps.BinCells(GRID), deviations),
     }
     at = projection(seed)
     found = {name: Question(name, alone(map_), at) for name, map_ in of_f.items()}

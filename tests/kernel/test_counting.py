@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.kernel import privtree as module
-from dpbinagg.kernel.cells import NumberCells, PrefixCells
+from dpbinagg.kernel import curator as module
+from dpbinagg.kernel.curator import PrefixCounts, privtree
+from dpbinagg.kernel.maps import NumberCells, PrefixCells
 from dpbinagg.kernel.noise import SeededNoise
-from dpbinagg.kernel.privtree import PrefixCounts, privtree
 from dpbinagg.kernel.view import Part, View
 from dpbinagg.protocol.ranges import bin_index, histogram_edges
-from dpbinagg.public.bins import FEW, TreeLocator
+from dpbinagg.public.bins import FEW, Paths, TreeLocator
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.paths import Paths
 
 VARIABLES = [
     Numeric(),

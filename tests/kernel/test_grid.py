@@ -10,21 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbinagg.kernel.grid import (
+from dpbinagg.kernel.maps import Deviations
+from dpbinagg.kernel.view import (
+    FACTOR_BITS,
     LINEAR_BITS,
     LONGEST_RUN,
     MOST_RECORDS,
+    ONE,
+    Part,
+    Rows,
+    View,
     add_up,
     cut,
     norms,
+    on_grid,
     put_combinations,
     row_sums,
     whole_square,
 )
-from dpbinagg.kernel.maps import Deviations
-from dpbinagg.kernel.view import ONE, Part, Rows, View
 from dpbinagg.public.domain import Domain
-from dpbinagg.public.grid import FACTOR_BITS, on_grid
 from dpbinagg.public.partition import Partition
 
 ODD = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324, 1.0, -1.0])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.kernel import cells, maps
+from dpbinagg.kernel import maps
 from dpbinagg.kernel.maps import UNIT_BITS, Moments
 from dpbinagg.kernel.questions import (
     WEIGHT_BITS,
@@ -260,12 +260,12 @@ def test_counts_are_counts() -> None:
 @given(st.lists(st.floats(0.01, 10.0), min_size=1, max_size=9))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_weights_have_norm_one_at_most(weights: list[float]) -> None:
-    groups = weigh([(weight, maps.OneHot(cells.Everyone())) for weight in weights])
+    groups = weigh([(weight, maps.OneHot(maps.Everyone())) for weight in weights])
     assert sum(weight**2 for weight, _ in groups) <= 1
     assert float(sum(weight**2 for weight, _ in groups)) > 1.0 - 1e-6
 
 
-ONE_CELL = maps.OneHot(cells.Everyone())
+ONE_CELL = maps.OneHot(maps.Everyone())
 
 
 @pytest.mark.parametrize(
@@ -303,11 +303,11 @@ NONE = float("nan")
         lambda: maps.UnitInside("w", NONE),
         lambda: maps.UnitInside("w", 0.0),
         lambda: maps.UnitInside("f", 1.0),
-        lambda: maps.OneHot(cells.NormCells("w", np.array([1.0, NONE]))),
-        lambda: maps.OneHot(cells.NormCells("w", np.array([2.0, 1.0]))),
-        lambda: maps.OneHot(cells.NormCells("q", np.array([1.0, 2.0]))),
-        lambda: maps.OneHot(cells.NumberCells("x", np.array([1.0]))),
-        lambda: maps.OneHot(cells.NumberCells("x", np.array([NONE, 1.0]))),
+        lambda: maps.OneHot(maps.NormCells("w", np.array([1.0, NONE]))),
+        lambda: maps.OneHot(maps.NormCells("w", np.array([2.0, 1.0]))),
+        lambda: maps.OneHot(maps.NormCells("q", np.array([1.0, 2.0]))),
+        lambda: maps.OneHot(maps.NumberCells("x", np.array([1.0]))),
+        lambda: maps.OneHot(maps.NumberCells("x", np.array([NONE, 1.0]))),
         lambda: Moments(3, 1.0, (LEVELS,), 1.0),
         lambda: Moments(4, 1.0, (LEVELS, 0), 1.0),
         lambda: Moments(4, NONE, (LEVELS,), 1.0),

@@ -28,8 +28,8 @@ from odd_files import (
 
 from dpbinagg import dp_release
 from dpbinagg.cli import main
-from dpbinagg.reading import delimited, digits, relations
-from dpbinagg.reading.lines import Block
+from dpbinagg.reading import cells, tables, text
+from dpbinagg.reading.text import Block
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("openpyxl")
@@ -77,7 +77,7 @@ COUNTED = {
 def test_an_odd_line(
     name: str, where: str, newline: bytes, block: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(delimited, "BLOCK", block)
+    monkeypatch.setattr(text, "BLOCK", block)
     path = tmp_path / "survey.csv"
     path.write_bytes(lines_with(LINES[name], where, newline))
     assert gained(complete_records(path)) == (name in COUNTED)
@@ -167,9 +167,9 @@ def test_a_column_that_nobody_asks_for_may_hold_anything(tmp_path: Path) -> None
     assert set(NAMES) < set(frame.columns)
 
 
-def learns_types(data: Any, *cells: Any) -> Any:
+def learns_types(data: Any, *places: Any) -> Any:
     """A column with a word in it is no number, as programs guess that read a whole file."""
-    values = digits.read_numbers(data, *cells)
+    values = cells.read_numbers(data, *places)
     return np.full_like(values, np.nan) if np.isnan(values).any() else values
 
 
@@ -194,7 +194,7 @@ def test_planted_faults_are_caught(
     target: str, fault: Any, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checks of this module would see a reader that lets one record change the others."""
-    monkeypatch.setattr(delimited, target, fault)
+    monkeypatch.setattr(text, target, fault)
     path = tmp_path / "survey.csv"
     path.write_bytes(lines_with(LINES[line], "middle"))
     with pytest.raises(AssertionError, match="a record says something else than before"):
@@ -205,7 +205,7 @@ def test_parquet_is_read_without_pyarrow(tmp_path: Path, monkeypatch: pytest.Mon
     """DuckDB comes with the package, pyarrow does not."""
     path = tmp_path / "survey.parquet"
     survey().to_parquet(path)
-    monkeypatch.setattr(relations, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     assert complete_records(path) == expected_records()
-    relation = relations.connection().read_parquet(str(path))
+    relation = tables.connection().read_parquet(str(path))
     assert complete_records(relation) == expected_records()

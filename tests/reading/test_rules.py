@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbinagg import Domain
-from dpbinagg.public.grammar import number, spelled
-from dpbinagg.reading import convert, digits
-from dpbinagg.reading.lines import Block
-from dpbinagg.reading.rules import UNDECLARED, Codes
-from dpbinagg.reading.words import lookup
+from dpbinagg.public.variables import number, spelled
+from dpbinagg.reading import cells as many
+from dpbinagg.reading import convert
+from dpbinagg.reading.cells import lookup
+from dpbinagg.reading.columns import UNDECLARED, Codes
+from dpbinagg.reading.text import Block
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")
@@ -58,7 +59,7 @@ def block_numbers(texts: list[str], decimal: str = ".") -> Any:
     block = cells_of(texts)
     assert len(block.readable) == len(texts)
     cells = block.cells(0)
-    return digits.read_numbers(block.data, cells.starts, cells.ends, decimal)
+    return many.read_numbers(block.data, cells.starts, cells.ends, decimal)
 
 
 def same(found: Any, expected: Any) -> None:
@@ -81,7 +82,7 @@ def test_any_text_is_read_alike_in_blocks(texts: list[str]) -> None:
 @pytest.mark.parametrize("long", [True, False])
 def test_numbers_in_blocks_are_the_nearest_doubles(long: bool, monkeypatch: Any) -> None:
     """Also half-way between two doubles, where rounding twice would go wrong."""
-    monkeypatch.setattr(digits, "LONG", long and digits.LONG)
+    monkeypatch.setattr(many, "LONG", long and many.LONG)
     rng = np.random.default_rng(8)
     texts = [repr(float(x)) for x in rng.normal(size=2000)]
     texts += [f"{x:.2f}" for x in rng.normal(20, 300, 500)]

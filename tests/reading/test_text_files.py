@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpbinagg import DataError, Domain, dp_release, open_table
-from dpbinagg.reading import delimited, open_source
+from dpbinagg.reading import open_source, text
 
 DOMAIN = Domain({"x": (0, 10), "g": ["süd", "nord"], "y": (0, 10)})
 
@@ -79,7 +79,7 @@ def test_blocks_of_any_size_hold_the_same_lines(size: int, tmp_path: Path) -> No
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     with open(path, "rb") as file:
-        blocks = list(delimited.whole_lines(file, size))
+        blocks = list(text.whole_lines(file, size))
     assert b"".join(blocks) == content
     assert all(block.endswith(b"\n") for block in blocks[:-1])
 
@@ -89,8 +89,8 @@ def test_a_line_that_never_ends_is_one_unreadable_record(tmp_path: Path) -> None
         path = tmp_path / "a.txt"
         path.write_bytes(b"1\n" + b"9" * 1000 + tail)
         with open(path, "rb") as file:
-            content = b"".join(delimited.whole_lines(file, 16, longest=100))
-        assert content == b"1\n" + delimited.UNREADABLE + tail[1:]
+            content = b"".join(text.whole_lines(file, 16, longest=100))
+        assert content == b"1\n" + text.UNREADABLE + tail[1:]
 
 
 def test_files_of_a_folder_name_their_own_columns(tmp_path: Path) -> None:

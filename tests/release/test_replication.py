@@ -196,7 +196,7 @@ def test_copies_give_the_errors(odd, odd_saved):
 
     formula = odd.synthesize(size=50, rng=0).attrs["formula"]
     fits = [smf.ols(formula, copy).fit() for _, copy in copies.groupby("copy")]
-    combined = combine_copies(fits)
+    combined = combine_copies(fits, odd_saved)
     np.testing.assert_allclose(combined.params, odd.params, rtol=1e-6)
     np.testing.assert_allclose(combined.bse, odd.bse, rtol=1e-6)
     assert "12 synthetic tables" in (odd_saved / "README.md").read_text()

@@ -12,6 +12,7 @@ from page_links import links
 from release_data import BOUNDS, FORMULA, make_odd_results, wages
 
 from dpbinagg import Budget, ReleaseError, dp_ols, dp_release, load_release
+from dpbinagg.report.base import shown_delta
 from dpbinagg.report.downloads import OFFERED, downloads
 from dpbinagg.report.publish import choice_of
 
@@ -143,6 +144,7 @@ def test_one_epsilon_and_delta_everywhere(tmp_path):
     res = make_odd_results()
     many = res._results
     many.nobs = 1e7
+    many.delta = shown_delta(many.nobs)
     assert many.delta == 1e-8
     epsilon = f"{many.epsilon:.3g}"
     assert f"({epsilon}, 1e-8)-differential" in many.privacy.statement

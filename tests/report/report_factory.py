@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpbinagg.accounting import Allocation
-from dpbinagg.accounting.privacy import Mechanism, Privacy
+from dpbinagg.accounting.budget import Mechanism, Privacy
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.formula import build_design
 from dpbinagg.kernel.questions import Answer, scales_of

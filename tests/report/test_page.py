@@ -110,7 +110,8 @@ def download(reader: Reader, name: str) -> bytes:
 def test_the_page_has_all_its_parts(reader):
     names = {a["id"] for a in reader.all("section")}
     assert names == {
-        "table", "coefficients", "bins", "synthetic", "privacy", "notes", "cite", "downloads",
+        "table", "coefficients", "bins", "synthetic", "supports", "privacy", "notes", "cite",
+        "downloads",
     }  # fmt: skip
     targets = {a["href"][1:] for a in reader.all("a") if a["href"].startswith("#")}
     assert targets == names

@@ -26,8 +26,7 @@ from dpbinagg.errors import (
     NotReleasedError,
     ReleaseError,
 )
-from dpbinagg.public.domain import Domain
-from dpbinagg.public.rows import rows_of
+from dpbinagg.public.domain import Domain, rows_of
 from dpbinagg.release.transcript import Transcript
 from dpbinagg.report import margins, pictures
 from dpbinagg.report.plots import plot_bins, plot_coefficients, plot_synthetic

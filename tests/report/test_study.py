@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy.stats import norm
 
 from dpbinagg import Ledger, Study, dp_ols, dp_study, load_release
 from dpbinagg.errors import FormulaError, ReleaseError
@@ -82,10 +83,40 @@ def test_a_smaller_model_follows_from_the_declared_one(study):
     assert found.release.formula == MODELS["pay"]
 
 
+def test_joint_intervals_cover_all_declared_coefficients_at_once(study):
+    number = sum(len(one.params) for one in study.values())
+    alone, joint = study.conf_int(), study.conf_int(joint=True)
+    assert list(joint.index.names) == ["model", "term"]
+    assert len(joint) == number
+    width = (joint["high"] - joint["low"]) / (alone["high"] - alone["low"])
+    # Quantiles of the normal law: n and hence the degrees of freedom are large.
+    level = (1 + 0.95 ** (1 / number)) / 2
+    assert width.to_numpy() == pytest.approx(norm.ppf(level) / norm.ppf(0.975), rel=1e-3)
+    own = study["pay"].conf_int(joint=True)
+    assert own.to_numpy() == pytest.approx(joint.loc["pay"][["low", "high"]].to_numpy())
+    assert "at once" in str(study.summary(below="interval", joint=True))
+    for free in ("age ~ school", "np.log(pay) ~ school"):
+        with pytest.raises(ReleaseError, match="joint intervals are about the models that were"):
+            study.ols(free).conf_int(joint=True)
+
+
+def test_joint_intervals_leave_out_what_is_not_identified(people):
+    models = {"few": "hours ~ school", "more": "hours ~ C(place) + woman"}
+    bounds = {**BOUNDS, "place": [*BOUNDS["place"], "nowhere"]}
+    study = dp_study(models, people.head(2000), mu=1, bounds=bounds, rng=1)
+    joint, known = study.conf_int(joint=True), study["more"].identified
+    assert not known["C(place)[T.nowhere]"]
+    assert joint.loc["more"].isna().any(axis=1).to_list() == list(~known)
+    number = 2 + int(known.sum())
+    alpha = 1 - 0.95 ** (1 / number)
+    again = study["few"].conf_int(alpha).to_numpy()
+    assert joint.loc["few"][["low", "high"]].to_numpy() == pytest.approx(again)
+
+
 def test_what_was_not_released_is_named(study):
     with pytest.raises(FormulaError, match=r"np\.sqrt\(hours\).*is not a linear combination"):
         study.ols("np.sqrt(hours) ~ school")
-    with pytest.raises(FormulaError, match="variable 'shoe' was not released; what was is"):
+    with pytest.raises(FormulaError, match="'shoe' was not released; what was is"):
         study.ols("shoe ~ school")
 
 
@@ -95,6 +126,8 @@ def test_one_model_release_has_the_verbs(people):
     assert near(found, smf.ols("school ~ hours + woman", people).fit().params).all()
     assert set(release.describe().frame["variable"]) == {"", "hours", "school", "woman"}
     assert release.corr().frame["estimate"].abs().max() <= 1.0
+    res = release.ols()
+    assert (res.conf_int(joint=True)[1] > res.conf_int()[1]).all()
 
 
 def test_table_one_is_near_the_records(study, people):

@@ -21,12 +21,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from dpbinagg import Budget, Domain, Release, __version__, dp_release
+from dpbinagg import Budget, Domain, Release, __version__, dp_release, load_release
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.public.boxes import Boxes
+from dpbinagg.public.partition import Boxes
 from dpbinagg.release.folder import manifest
-from dpbinagg.release.saving import load_release
 
 T = TypeVar("T")
 BOUNDS: dict[str, Any] = {

@@ -29,10 +29,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Budget, Ledger, Release, dp_release
+from dpbinagg import Budget, Ledger, Release, dp_release, load_release
 from dpbinagg.audit.content import differences
 from dpbinagg.errors import BudgetError, DataError, ReleaseError
-from dpbinagg.release.saving import load_release
 
 pytestmark = [
     pytest.mark.slow,
@@ -256,7 +255,7 @@ def test_disk_really_full(tmp_path: Path) -> None:
         sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
         from test_faults import ending, fill, release
         from dpbinagg import Ledger
-        from dpbinagg.release.saving import load_release
+        from dpbinagg import load_release
         ledger = Ledger("a.db", mu=5.0)
         first = release(1.0, ledger, rng=1)
         fill("ballast")
@@ -430,7 +429,7 @@ def test_too_little_memory_does_not_tell_the_number_of_records(
         np.empty((len(frame), 2**40))
         raise AssertionError
 
-    for name in ("engines.memory.complete", "kernel.view.Rows.put_factors", "kernel.view.cut"):
+    for name in ("engines.base.parted", "kernel.view.Rows.put_factors", "kernel.view.cut"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dpbinagg.{name}", short)
             with pytest.raises(MemoryError, match="too little memory") as caught:

@@ -362,7 +362,7 @@ def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyP
             waiting.append(partial(*work))
             return Future()
 
-    monkeypatch.setattr(noise, "alone", lambda: False)
+    monkeypatch.setattr(noise, "single_thread", lambda: False)
     monkeypatch.setattr(noise, "pool", lambda *_: Later())
     source = SecureNoise()
     assert waiting
@@ -381,7 +381,7 @@ def test_what_nobody_has_begun_is_drawn_by_who_asks(
         def submit(self, *work: Any) -> Future[NDArray[np.int64]]:
             return Future()
 
-    monkeypatch.setattr(noise, "alone", lambda: lonely)
+    monkeypatch.setattr(noise, "single_thread", lambda: lonely)
     monkeypatch.setattr(noise, "pool", lambda *_: Never())
     source = SecureNoise()
     taken = np.concatenate([source.gaussian(size, SCALE) for size in (3, 700, 90, 2_000)])

@@ -14,7 +14,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpbinagg import Domain, dp_ols, plan
+from dpbinagg import (
+    Budget,
+    Domain,
+    Ledger,
+    Study,
+    dp_ols,
+    dp_release,
+    dp_study,
+    load_release,
+    open_table,
+    plan,
+    summary_table,
+)
+from dpbinagg.cli import main
 from dpbinagg.errors import ArgumentError, DataError, DPBinAggError, FormulaError
 
 N = 400
@@ -236,6 +249,8 @@ def test_columns_that_are_not_there(typed: str, part: str, table: pd.DataFrame) 
 NAMES = {
     "coef": "params",
     "coefficients": "params",
+    "describe": "release.describe()",
+    "ols": "release.ols(formula)",
     "std_errors": "bse",
     "vcov": "cov_params()",
     "pvalue": "pvalues",
@@ -274,7 +289,10 @@ METHODS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no kind": (lambda r: r.synthesize(kind="gaussian"), "'calibrated'"),
     "size": (lambda r: r.synthesize(size=-1), "whole number"),
     "a constraint": (lambda r: r.t_test("eduk = 0"), "coefficients are named Intercept, educ"),
-    "a larger model": (lambda r: r.release.ols("wage ~ educ + region"), "release a formula"),
+    "a larger model": (
+        lambda r: r.release.ols("wage ~ region"),
+        "'region' was not released",
+    ),
     "no terms": (lambda r: r.plot_coefficients(kep=["educ"]), "did you mean 'keep'?"),
     "a table": (lambda r: r.report("/nonexistent/page.html"), "folder that does not exist"),
 }
@@ -291,3 +309,116 @@ def test_the_wrong_order_and_nothing_at_all(table: pd.DataFrame) -> None:
     refused(lambda: dp_ols(FORMULA, mu=1), "'data'", kind=ArgumentError)  # type: ignore[call-arg]
     refused(lambda: dp_ols(FORMULA, table), "mu=1.0", "epsilon=")
     refused(lambda: dp_ols(FORMULA, table, 1, bounds=Domain({}), budget={}), "Budget(")  # type: ignore[arg-type]
+
+
+MODELS = {"wage": FORMULA, "educ": "educ ~ age"}
+STUDIES: list[tuple[dict[str, Any], str]] = [
+    ({"weights": "w"}, "all records count alike"),
+    ({"cluster": "region"}, "not clustered"),
+    ({"subset": "age > 18"}, "data=frame[frame.age >= 18]"),
+    ({"vcov": "hetero"}, "cov_type='HC1'"),
+    ({"seed": 1}, "rng="),
+    ({"bound": {}}, "did you mean 'bounds'?"),
+    ({"variable": ["region"]}, "did you mean 'variables'?"),
+    ({"neighbors": "replace"}, "did you mean 'neighbours'?"),
+    ({"variables": ["regoin"]}, "did you mean 'region'?"),
+    ({"mu": None}, "mu=1.0"),
+    ({"formulas": {}}, "got none"),
+    ({"formulas": []}, "got none"),
+    ({"formulas": 5}, "got int"),
+    ({"formulas": {"wage": ["wage", "educ"]}}, "texts as names and models"),
+    ({"formulas": {1: FORMULA}}, "texts as names and models"),
+    ({"formulas": ["wage ~ educ | region"]}, "does not absorb"),
+    ({"formulas": ["wage ~ eduk"]}, "did you mean 'educ'?"),
+]
+
+
+@pytest.mark.parametrize(("given", "part"), STUDIES, ids=[str(given) for given, _ in STUDIES])
+def test_studies(given: dict[str, Any], part: str, table: pd.DataFrame) -> None:
+    arguments = {"formulas": MODELS, "mu": 1, "bounds": BOUNDS, **given}
+    refused(lambda: dp_study(data=table, **arguments), part)
+
+
+@pytest.fixture(scope="module")
+def study(table: pd.DataFrame) -> Study:
+    return dp_study(MODELS, table, mu=5, bounds=BOUNDS, variables=["region"], rng=1)
+
+
+ASKED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a model that is not there": (lambda s: s["wages"], "the models are wage, educ"),
+    "a model as attribute": (lambda s: s.wage, "study['wage']"),
+    "coefficients of all": (lambda s: s.params, "study['wage'].params"),
+    "fit": (lambda s: s.fit(), "study['wage'].fit"),
+    "a word of Python": (lambda s: s.ols("educ ~ if"), 'Q("if")'),
+    "a name that is not there": (lambda s: s.ols("educ ~ tenure"), "'tenure' was not released"),
+    "a level that is not there": (lambda s: s.ols("educ ~ C(region, levels=['X'])"), "levels"),
+    "groups of a number": (lambda s: s.describe(by="educ"), "'educ' is a number"),
+    "groups of a stranger": (lambda s: s.describe(by="regoin"), "'regoin' was not released"),
+    "groups by": (lambda s: s.describe(group="region"), "describe has no argument 'group'"),
+    "level": (lambda s: s.describe(level=0.9), "the level is alpha="),
+    "a table of numbers": (lambda s: s.crosstab("region", "educ"), "'educ' is a number"),
+    "margins": (lambda s: s.crosstab("region", "region", margins=True), "no argument 'margins'"),
+    "a kind of correlation": (lambda s: s.corr(method="kendall"), "no argument 'method'"),
+    "size": (lambda s: s.synthesize(n=10), "size="),
+    "save": (lambda s: s.save("/nonexistent/folder/x", overwrit=True), "'overwrite'"),
+    "a page": (lambda s: s.report("page.html", tittle="x"), "did you mean 'title'?"),
+    "one estimate for all": (lambda s: s.summary(estimator="naive"), "estimator"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_questions_to_a_study(name: str, study: Study) -> None:
+    call, part = ASKED[name]
+    refused(lambda: call(study), part, kind=(DPBinAggError, KeyError, AttributeError))  # type: ignore[arg-type]
+
+
+MISNAMED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "ledger": (lambda _: Ledger("x.db", total=1), "Ledger has no argument 'total'"),
+    "ledger, near": (lambda _: Ledger("x.db", neighbors="replace"), "'neighbours'"),
+    "budget": (lambda _: Budget(sumx=1), "did you mean 'sum_x'?"),
+    "domain": (lambda _: Domain(educ=(0, 20)), "Domain has no argument 'educ'"),
+    "plan": (lambda _: plan(FORMULA, n=1000, mus=1, bounds=BOUNDS), "did you mean 'mu'?"),
+    "release": (lambda r: dp_release(FORMULA, None, mu=1, weight="w"), "all records count alike"),
+    "save": (lambda r: r.save("/nonexistent/x", steward_name="x"), "did you mean 'steward'?"),
+    "table": (lambda r: summary_table([r], star=True), "did you mean 'stars'?"),
+    "ols": (lambda r: r.release.ols(FORMULA, estimater="naive"), "did you mean 'estimator'?"),
+    "joint": (lambda r: r.conf_int(alfa=0.1), "did you mean 'alpha'?"),
+    "a folder": (lambda _: load_release("nowhere"), "does not exist"),
+    "separator": (lambda _: open_table("x.csv", sep=";"), "separator="),
+    "decimal mark": (lambda _: open_table("x.csv", dec=","), "decimal="),
+    "types": (lambda _: open_table("x.csv", dtype={"educ": float}), "bounds="),
+    "an address": (lambda _: open_table("https://x.org/x.csv"), "download the file first"),
+    "missing codes": (lambda _: open_table("x.csv", na_values=[99]), "'missing': [99]"),
+    "swapped": (lambda _: dp_study(pd.DataFrame(), MODELS, mu=1), "the other way round"),
+}
+
+
+@pytest.mark.parametrize("name", MISNAMED)
+def test_misnamed_arguments(name: str, results: Any) -> None:
+    call, part = MISNAMED[name]
+    refused(lambda: call(results), part)
+
+
+TYPED = [
+    ("--weights w", "all records count alike"),
+    ("--cluster id", "not clustered"),
+    ("--robust", "cov_type='HC1'"),
+    ("--subset age>18", "selected before"),
+    ("--leger x.db", "did you mean --ledger?"),
+    ("--output x", "did you mean --out?"),
+    ("--titel x", "did you mean --title?"),
+    ("--seed 1", "rng="),
+    ("--frobnicate", "there is no option --frobnicate"),
+    ("survey.csv", "put quotes around a formula"),
+]
+
+
+@pytest.mark.parametrize(("typed", "part"), TYPED, ids=[typed for typed, _ in TYPED])
+def test_options(typed: str, part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", FORMULA, "survey.csv", "--mu", "1", *typed.split()])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert part in said
+    assert len(said.splitlines()) == 2
+    assert "dpbinagg fit --help" in said

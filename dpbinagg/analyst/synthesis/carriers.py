@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
-from dpbinagg.public.boxes import Boxes
 from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.public.partition import Boxes
 
 GRID = 2049
 FEW_VALUES = 64

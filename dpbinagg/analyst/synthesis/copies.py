@@ -6,10 +6,15 @@ then V, whatever standard error the software prints for one copy: that one knows
 nothing of the noise and is not used. The draws are matched: their mean is b and
 their sample covariance V (if there are at most as many coefficients as copies less
 one; else each variance), so that combining them loses nothing to chance.
+
+All else in a copy rests on fresh noise of the released scales, so that copies differ by the noise
+of the release, but not by sampling: for other models the errors are ``T = u + (1 + 1/m) b``, u the
+mean of the squared standard errors that the fits print and b the variance over copies.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,8 +24,9 @@ import pandas as pd
 from scipy import stats
 
 from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.synthesis.supports import BINS, EXACT, NOISE, TAG, Tag, Verdict, find_tag
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.errors import ReleaseError
+from dpbinagg.errors import ReleaseError, SupportWarning
 from dpbinagg.kernel.questions import Answer
 from dpbinagg.release.questions import COUNTS, MARGINS, RESPONSES, SUMS
 from dpbinagg.release.transcript import Released, Transcript
@@ -74,6 +80,18 @@ def _again(answer: Answer, rng: np.random.Generator) -> Answer:
     return replace(answer, values=tuple(noisy))
 
 
+RULES = {
+    EXACT: "T = b: copies vary by the whole released covariance",
+    NOISE: "T = u + (1 + 1/m) b",
+    BINS: "T = u + (1 + 1/m) b",
+}
+"""Variance of a coefficient by what the copies say of its model."""
+
+UNKNOWN = "unknown"
+CANONICAL = ("Logit", "Poisson")
+"""Models that rest on sums of the response times columns, which were released for linear ones."""
+
+
 @dataclass(frozen=True)
 class CombinedCopies:
     """What the fits on m copies say together.
@@ -83,16 +101,23 @@ class CombinedCopies:
     params : Series
         Mean of the coefficients.
     cov : DataFrame
-        Their covariance over the copies.
+        Their covariance.
     n_copies : int
-    df_resid : float
+    df_resid : float or Series
         Degrees of freedom of the t intervals.
+    support : str
+        How far the copies support the model: "exact", "known noise", "as far as bins show", or
+        "unknown".
+    rule : str
+        How the covariance follows from the copies.
     """
 
     params: pd.Series
     cov: pd.DataFrame
     n_copies: int
-    df_resid: float
+    df_resid: float | pd.Series
+    support: str = EXACT
+    rule: str = RULES[EXACT]
 
     @property
     def bse(self) -> pd.Series:
@@ -107,9 +132,8 @@ class CombinedCopies:
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values."""
-        return pd.Series(
-            2.0 * stats.t.sf(np.abs(self.tvalues), self.df_resid), index=self.params.index
-        )
+        df = np.asarray(self.df_resid)
+        return pd.Series(2.0 * stats.t.sf(np.abs(self.tvalues), df), index=self.params.index)
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the coefficients."""
@@ -117,32 +141,60 @@ class CombinedCopies:
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Intervals that cover with probability ``1 - alpha``."""
-        half = stats.t.ppf(1.0 - alpha / 2.0, self.df_resid) * self.bse
+        half = stats.t.ppf(1.0 - alpha / 2.0, np.asarray(self.df_resid)) * self.bse
         return pd.DataFrame({0: self.params - half, 1: self.params + half})
 
     def __repr__(self) -> str:
         table = pd.DataFrame({"coef": self.params, "std err": self.bse})
-        return f"{self.n_copies} copies combined\n{table}"
+        return f"{self.n_copies} copies combined ({self.support}; {self.rule})\n{table}"
 
 
-def combine_copies(fits: Sequence[Any], df_resid: float = np.inf) -> CombinedCopies:
+def combine_copies(
+    fits: Sequence[Any],
+    table: Any = None,
+    *,
+    formula: str | None = None,
+    df_resid: float = np.inf,
+) -> CombinedCopies:
     """Combine the same regression fitted on every copy of a calibrated table.
 
-    ``params = mean_l b_l`` and ``cov = sum_l (b_l - params)(b_l - params)' / (m - 1)``:
-    the standard errors that the fits print for one copy are left out, because each copy
-    was made to vary by the whole released covariance.
+    The rule follows from what the table says of the model, see `Release.supports`. With
+    ``params = mean_l b_l``, b the covariance of the ``b_l`` over copies, and u the mean of the
+    covariances that the fits print:
+
+    - models for which the table was made: ``cov = b``, for each copy was made to vary by the whole
+      released covariance;
+    - all others: ``cov = u + (1 + 1/m) b``, with Rubin's degrees of freedom.
 
     Parameters
     ----------
     fits : sequence
-        Fitted models (anything with `params`) or vectors of coefficients, one for
-        each copy.
+        Fitted models, one for each copy; vectors of coefficients will do for models for which the
+        table was made.
+    table : DataFrame, path or release, optional
+        The copies as `synthesize` made them; the path of their file, or of its folder, where
+        ``supports.json`` lies; or the release. Not needed where the fits hold a table that
+        `synthesize` made.
+    formula : str, optional
+        What was fitted; needed where the fits do not say.
     df_resid : float
-        Degrees of freedom for intervals: those of the release where it states them.
+        Degrees of freedom for models for which the table was made: those of the release where it
+        states them.
 
     Returns
     -------
     CombinedCopies
+
+    Raises
+    ------
+    ReleaseError
+        Where the copies cannot tell of the model.
+
+    Warns
+    -----
+    SupportWarning
+        Where copies support the model only as far as bins show, are fewer than its coefficients,
+        or do not say what they are.
 
     Examples
     --------
@@ -153,10 +205,40 @@ def combine_copies(fits: Sequence[Any], df_resid: float = np.inf) -> CombinedCop
     >>> res = dp_ols("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
     >>> copies = res.synthesize(copies=5)
     >>> fits = [smf.ols("score ~ pretest", copy).fit() for _, copy in copies.groupby("copy")]
-    >>> combined = combine_copies(fits)
+    >>> combined = combine_copies(fits, copies)
     >>> bool(abs(combined.bse / res.bse - 1).max() < 0.05)
     True
     """
+    each, index = _coefficients(fits)
+    tag = _tag_of_fit(fits[0]) if table is None else find_tag(table)
+    verdict = _verdict(fits[0], tag, formula)
+    if tag is not None:
+        _refuse(tag, len(each))
+    m, size = each.shape
+    said = [] if verdict.support in (EXACT, NOISE) else [verdict.why]
+    if m <= size:
+        said.append(
+            f"{m} copies are too few for {size} coefficients together: standard errors hold one by "
+            f"one, joint tests do not; make at least {size + 1} copies"
+        )
+    for text in said:
+        warnings.warn(text, SupportWarning, stacklevel=2)
+    between = np.atleast_2d(np.cov(each, rowvar=False))
+    params = pd.Series(each.mean(axis=0), index=index, name="params")
+    if verdict.support not in (NOISE, BINS):
+        cov = pd.DataFrame(between, index=index, columns=index)
+        return CombinedCopies(params, cov, m, float(df_resid), verdict.support)
+    within = _within(fits, size) * (tag.rows / tag.records if tag and tag.rows else 1.0)
+    spread = (1.0 + 1.0 / m) * between
+    cov = pd.DataFrame(within + spread, index=index, columns=index)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (m - 1.0) * (1.0 + np.diag(within) / np.diag(spread)) ** 2
+    freedom = pd.Series(df, index=index)
+    return CombinedCopies(params, cov, m, freedom, verdict.support, RULES[verdict.support])
+
+
+def _coefficients(fits: Sequence[Any]) -> tuple[Array, pd.Index[Any]]:
+    """Coefficients of all fits, (m, p), and their names."""
     try:
         vectors = [fit.params if hasattr(fit, "params") else fit for fit in fits]
     except TypeError:
@@ -177,11 +259,92 @@ def combine_copies(fits: Sequence[Any], df_resid: float = np.inf) -> CombinedCop
             "fits must all have the same coefficients; fit one formula to every copy"
         )
     table = np.array([np.asarray(vector, dtype=np.float64) for vector in vectors])
-    index = pd.Index(names)
-    cov = np.atleast_2d(np.cov(table, rowvar=False))
-    return CombinedCopies(
-        pd.Series(table.mean(axis=0), index=index, name="params"),
-        pd.DataFrame(cov, index=index, columns=index),
-        len(table),
-        float(df_resid),
+    return table, pd.Index(names)
+
+
+def _within(fits: Sequence[Any], size: int) -> Array:
+    """Mean of the covariances that the fits print."""
+    try:
+        found = [np.asarray(fit.cov_params(), dtype=np.float64) for fit in fits]
+    except AttributeError:
+        found = []
+    if not found or any(one.shape != (size, size) for one in found):
+        raise ReleaseError(
+            "fits must be fitted models with cov_params(), whose standard errors the rule needs "
+            "for a model that the table was not made for; pass the fits, not their coefficients"
+        )
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _tag_of_fit(fit: Any) -> Tag | None:
+    """The tag of the table that a fit of statsmodels holds."""
+    frame = getattr(getattr(getattr(fit, "model", None), "data", None), "frame", None)
+    return find_tag(frame) if isinstance(frame, pd.DataFrame) and TAG in frame.attrs else None
+
+
+def _verdict(fit: Any, tag: Tag | None, formula: str | None) -> Verdict:
+    """How far copies support what was fitted."""
+    if tag is None:
+        return Verdict(
+            UNKNOWN,
+            "the fits do not say of which table they are: their errors are right only for the "
+            "regression that the table was made for; pass table=, the copies as synthesize made "
+            "them, the path of their file, or the release",
+        )
+    model = getattr(fit, "model", None)
+    asked = formula or getattr(model, "formula", None) or _formula_by_names(model)
+    if asked is None:
+        return Verdict(
+            UNKNOWN,
+            "the fits do not say which regression they are: their errors are right only for "
+            f"{' and '.join(tag.models)}; pass formula=",
+        )
+    verdict = tag.judge(asked)
+    kind, nobs = type(model).__name__, getattr(fit, "nobs", None)
+    if verdict.support == BINS:
+        return _beyond(f"{asked}: {verdict.why}")
+    if nobs is not None and tag.rows and nobs < tag.rows:
+        return _beyond(f"{asked} was fitted to {nobs:.0f} of {tag.rows} rows, a subgroup")
+    if model is not None and kind not in ("OLS", *CANONICAL) and not _is_canonical(model):
+        return _beyond(f"{asked} was fitted by {kind}, not by least squares")
+    return verdict if kind == "OLS" or model is None else Verdict(NOISE)
+
+
+def _beyond(what: str) -> Verdict:
+    return Verdict(
+        BINS,
+        f"the copies support this only as far as bins show, which may be little: {what}. Declare "
+        "it in the release to know it",
     )
+
+
+def _is_canonical(model: Any) -> bool:
+    """Whether a GLM of statsmodels has the link of its family by default."""
+    family = getattr(model, "family", None)
+    if family is None:
+        return False
+    return type(family.link) is type(type(family)().link)
+
+
+def _formula_by_names(model: Any) -> str | None:
+    """The formula of a model of named columns; None where columns are not variables."""
+    response, columns = (getattr(model, name, None) for name in ("endog_names", "exog_names"))
+    if not isinstance(response, str) or not isinstance(columns, list):
+        return None
+    constant = "const" in columns
+    names = [f"Q({name!r})" for name in columns if name != "const"]
+    return f"Q({response!r}) ~ {' + '.join([str(int(constant)), *names])}"
+
+
+def _refuse(tag: Tag, number: int) -> None:
+    """Refuse copies that do not vary as the release does, and some of them."""
+    if tag.kind != "calibrated":
+        raise ReleaseError(
+            f"copies of the kind {tag.kind!r} do not vary by the noise of the release, and tell no "
+            'errors; make them with kind="calibrated"'
+        )
+    if tag.copies > 1 and number != tag.copies:
+        raise ReleaseError(
+            f"fits must have one entry for each of the {tag.copies} copies, which vary together, "
+            f"got {number}; fit all of them, or make fewer copies"
+        )

@@ -18,9 +18,8 @@ from dpbinagg.analyst.synthesis.shape import (
     shape_from_moments,
 )
 from dpbinagg.analyst.types import Array, Bins
-from dpbinagg.public.boxes import Boxes
-from dpbinagg.public.domain import Numeric
-from dpbinagg.public.rows import Rows
+from dpbinagg.public.domain import Numeric, Rows
+from dpbinagg.public.partition import Boxes
 from dpbinagg.release.transcript import Released
 
 PRIOR_SHARE = 1.0 / 3.0

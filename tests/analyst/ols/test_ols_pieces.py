@@ -13,7 +13,7 @@ from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
 from dpbinagg.analyst.ols.state import rewhitened
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.release.products import complete, places_of
+from dpbinagg.release.questions import complete, places_of
 
 
 def test_records_of_the_margins_have_their_moments():

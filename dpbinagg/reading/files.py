@@ -1,7 +1,8 @@
-"""Stata and SPSS files: codes, with labels for some of them.
+"""Stata and SPSS files, and workbooks, through the readers of other packages.
 
-Labels are names of codes. They do not decide what a column is: the caller declares a number or a
-category, and the levels of a category by code or by label.
+Labels of .dta and .sav are names of codes. They do not decide what a column is: the caller declares
+a number or a category, and the levels of a category by code or by label. Cells of a workbook have
+types of their own, its columns have none.
 """
 
 from __future__ import annotations
@@ -10,16 +11,46 @@ import codecs
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from dpbinagg.errors import DataError
 from dpbinagg.public.variables import Categorical, Records, Variables
-from dpbinagg.reading.columns import convert
-from dpbinagg.reading.frames import ROWS
-from dpbinagg.reading.readers import reading
-from dpbinagg.reading.rules import Codes
-from dpbinagg.reading.source import ColumnType, Source
+from dpbinagg.reading.columns import Codes, ColumnType, convert
+from dpbinagg.reading.source import Source
+from dpbinagg.reading.tables import ROWS
+
+T = TypeVar("T")
+EXTRAS = {"pyreadstat": "spss", "openpyxl": "excel", "pyarrow": "parquet"}
+"""The extra of this package that installs a reader."""
+
+
+def reading(path: str, module: str, read: Callable[[Any], T]) -> T:
+    """Call `read` with a module; hide the text of its errors, which may quote the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return read(import_module(module))
+    except ImportError as error:
+        # pandas names what it lacks in the text alone.
+        named = next((name for name in EXTRAS if name in str(error)), module)
+        missing = error.name if error.name in EXTRAS else named
+        extra = EXTRAS.get(missing)
+        how = f'pip install "dpbinagg[{extra}]"' if extra else f"pip install {missing}"
+        raise DataError(
+            f"data file {path!r} needs the package {missing}, which is not installed: {how}; or "
+            "save the table as CSV"
+        ) from None
+    # Readers raise their own kinds of errors.
+    except Exception as error:
+        raise DataError(
+            f"data file {path!r} cannot be read as a {Path(path).suffix} file "
+            f"({type(error).__name__}); check that it is whole and of that kind"
+        ) from None
+
 
 Labels = Mapping[Any, str]
 
@@ -175,3 +206,46 @@ def _spss_schema(pyreadstat: Any, path: str) -> tuple[str, dict[str, ColumnType]
         for name in meta.column_names
     }
     return codecs.lookup(meta.file_encoding or "utf-8").name, schema
+
+
+class SheetSource(Source):
+    """One sheet of a workbook, the first by default.
+
+    The first row names the columns. Each cell is read by itself, as text, number or truth value.
+    """
+
+    def __init__(self, path: str, sheet: str | None = None) -> None:
+        self._path, self._sheet = path, sheet
+        header = reading(path, "pandas", lambda pd: _parsed(pd, path, sheet, nrows=1))
+        if header is None:
+            raise DataError(
+                f"data file {path!r} has no sheet {sheet!r}; check sheet= (--sheet), or leave it "
+                "out for the first"
+            )
+        names = [str(name).strip() for name in header.iloc[0]] if len(header) else []
+        if not any(names):
+            raise DataError(f"data file {path!r}: the first row must name the columns")
+        self._names = names
+        self.repeated = frozenset(name for name in names if names.count(name) > 1)
+        super().__init__("stream", dict.fromkeys(names, ColumnType("untyped")))
+
+    def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
+        """The whole sheet, which holds a million rows at most."""
+        import pandas as pd
+
+        places = [self._names.index(name) for name in variables]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frame = _parsed(pd, self._path, self._sheet, skiprows=1)
+        # As an empty line of a text file, an empty row is no record.
+        frame = frame[(frame != "").any(axis=1)]
+        whole = frame.reindex(columns=range(len(self._names)))[places]
+        yield whole.set_axis(list(variables), axis=1).astype(object)
+
+
+def _parsed(pd: Any, path: str, sheet: str | None, **options: Any) -> Any:
+    """Cells as they are; None if there is no such sheet."""
+    with pd.ExcelFile(path) as book:
+        if sheet is not None and sheet not in book.sheet_names:
+            return None
+        return book.parse(sheet or 0, header=None, dtype=object, na_filter=False, **options)

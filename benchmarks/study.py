@@ -1,0 +1,177 @@
+"""Studies: many models from one release, against as many releases and against no privacy.
+
+    python benchmarks/study.py --data FOLDER --replicates 40
+    python benchmarks/study.py --only models --settings cps --models 6 --replicates 10
+
+`models`: m models from one `dp_study` at mu, from m `dp_ols` at ``mu/sqrt(m)`` each, and by least
+squares with HC1; coverage of what is true of the population; models that were not declared.
+`table1`: coverage and errors of Table 1, and of tables made for that purpose alone with OpenDP.
+`time`, `memory`: one study against one `dp_ols`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import arguments, replicate_map, rng_for, write_csv
+from population_truth import Fit, least_squares, matrices
+from study_settings import Setting, settings
+
+from dpbinagg import dp_ols, dp_study
+from dpbinagg.errors import DPBinAggError
+
+PARTS = ("models", "table1", "time", "memory")
+SIZES = (1, 3, 6, 10)
+
+
+def fits(formulas: list[str], frame: pd.DataFrame, setting: Setting) -> list[tuple[Any, Fit]]:
+    """Names of the columns and least squares of some models."""
+    found = []
+    for formula in formulas:
+        data = matrices(formula, frame, setting.bounds)
+        found.append((data.names, least_squares(data)))
+    return found
+
+
+def rows_of(kind: str, k: int, results: Any, truth: tuple[Any, Fit], own: Fit) -> list[dict]:
+    """One row a slope: error, standard error and coverage beside those of least squares."""
+    names, whole = truth
+    found = []
+    ends = np.asarray(results.conf_int())
+    covered = own.covers(whole.params)
+    for j, name in enumerate(names):
+        if name == "Intercept":
+            continue
+        se, told = float(np.asarray(results.bse)[j]), bool(np.asarray(results.identified)[j])
+        found.append(
+            {
+                "kind": kind,
+                "model": k,
+                "term": name,
+                "identified": told,
+                "se_ratio": se / own.bse[j],
+                "error": float(np.asarray(results.params)[j]) - whole.params[j],
+                "ols_error": own.params[j] - whole.params[j],
+                "covers": bool(ends[j, 0] <= whole.params[j] <= ends[j, 1]),
+                "ols_covers": bool(covered[j]),
+            }
+        )
+    return found
+
+
+def run_models(task: tuple[str, str | None, int, float, int, int]) -> list[dict[str, Any]]:
+    """One draw: a study of m models, m releases, and least squares."""
+    name, folder, n, mu, m, number = task
+    setting = settings(folder)[name]
+    population = _population(name, folder)
+    rng = rng_for("study", name, n, mu, number)
+    frame = population.take(rng.integers(0, len(population), n)).reset_index(drop=True)
+    models, free = list(setting.study(m).values()), list(setting.free)
+    truth, own = _truth(name, folder), fits(models + free, frame, setting)
+    # Free models follow all ten declared ones in the list of truths.
+    truths = [*truth[:m], *truth[len(setting.models) :]]
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = dp_study(
+            setting.study(m),
+            frame,
+            mu,
+            bounds=setting.bounds,
+            variables=list(setting.bounds),
+            rng=rng_for("noise", name, n, mu, m, number),
+        )
+        for k, results in enumerate(study.values()):
+            rows += rows_of("joint", k + 1, results, truths[k], own[k][1])
+        for k, formula in enumerate(free):
+            try:
+                results = study.ols(formula)
+            except DPBinAggError:
+                continue
+            rows += rows_of("free", k + 1, results, truths[m + k], own[m + k][1])
+        for k, formula in enumerate(models):
+            results = dp_ols(
+                formula,
+                frame,
+                mu / math.sqrt(m),
+                bounds=setting.bounds,
+                rng=rng_for("apart", name, n, mu, m, number, k),
+            )
+            rows += rows_of("separate", k + 1, results, truths[k], own[k][1])
+    key = {"setting": name, "n": n, "mu": mu, "m": m, "replicate": number}
+    return [key | row for row in rows]
+
+
+_KEPT: dict[str, pd.DataFrame] = {}
+_TRUTHS: dict[str, list[tuple[Any, Fit]]] = {}
+
+
+def _population(name: str, folder: str | None) -> pd.DataFrame:
+    if name not in _KEPT:
+        _KEPT[name] = settings(folder)[name].population()
+    return _KEPT[name]
+
+
+def _truth(name: str, folder: str | None) -> list[tuple[Any, Fit]]:
+    if name not in _TRUTHS:
+        setting = settings(folder)[name]
+        _TRUTHS[name] = fits([*setting.models, *setting.free], _population(name, folder), setting)
+    return _TRUTHS[name]
+
+
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting, number of models and kind."""
+    found = []
+    for key, part in rows.groupby(["setting", "n", "mu", "m", "kind"], sort=False):
+        told = part[part.identified]
+        slopes = told.groupby(["model", "term"])
+        ratio = slopes.se_ratio.median()
+        rmse = np.sqrt(slopes.error.apply(lambda e: np.mean(e**2)))
+        ols = np.sqrt(slopes.ols_error.apply(lambda e: np.mean(e**2)))
+        cover = slopes.covers.mean()
+        found.append(
+            dict(zip(["setting", "n", "mu", "m", "kind"], key, strict=True))
+            | {
+                "slopes": part.groupby(["model", "term"]).ngroups,
+                "identified": part.identified.mean(),
+                "se_median": ratio.median(),
+                "rmse_median": (rmse / ols).median(),
+                "coverage": told.covers.mean(),
+                "coverage_worst": cover.min(),
+                "ols_coverage": told.ols_covers.mean(),
+                "replicates": part.replicate.nunique(),
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def main() -> None:
+    parser = arguments((__doc__ or "").partition("\n")[0], PARTS)
+    parser.add_argument("--settings", action="append")
+    parser.add_argument("--models", type=int, action="append")
+    parser.add_argument("--n", type=int, default=5000)
+    parser.add_argument("--mu", type=float, default=1.0)
+    chose = parser.parse_args()
+    parts = chose.only or PARTS
+    names = chose.settings or list(settings(chose.data))
+    if "models" in parts:
+        tasks = [
+            (name, chose.data, chose.n, chose.mu, m, number)
+            for name, m, number in itertools.product(
+                names, chose.models or SIZES, range(chose.replicates)
+            )
+        ]
+        found = summarise(replicate_map(run_models, tasks, "models", chose.processes))
+        write_csv(found, chose.out / "study_models.csv")
+        print(found.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+        joint = found.pivot(index=["setting", "m"], columns="kind", values="se_median")
+        print(joint.assign(ratio=joint.joint / joint.separate).round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
