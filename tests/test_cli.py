@@ -221,7 +221,9 @@ def test_help_is_instant_and_teaches():
         assert f" {heavy}\n" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["fit", "refit", "synth", "ledger", "plan", "codebook", "demo"])
+@pytest.mark.parametrize(
+    "command", ["fit", "refit", "synth", "ledger", "plan", "codebook", "audit", "demo"]
+)
 def test_every_command_has_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         run(command, "--help")

@@ -53,7 +53,7 @@ def test_there_is_no_exception() -> None:
         ("analyst/covariance.py", "def late(): from dpbinagg.report import words"),
         ("formula/scaling.py", "from dpbinagg.accounting import Budget"),
         ("api.py", "def late(): from dpbinagg.datasets import load_wages"),
-        ("cli/demo.py", "def late(): import dpbinagg.audit"),
+        ("api.py", "def late(): import dpbinagg.audit"),
         ("analyst/covariance.py", wall()),
         ("formula/rows.py", "def late(): from dpbinagg.formula import build"),
         ("utilities.py", "WITHOUT_A_ROOM = True"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbinagg.audit.bounds import Errors, largest_bound
+from dpbinagg.report.tables import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,6 +141,20 @@ class AuditReport:
         rows = [[getattr(finding, name) for name in columns] for finding in self.findings]
         return pd.DataFrame(rows, columns=list(columns))
 
+    def table(self) -> str:
+        """By mechanism: the mu that is claimed, and the largest lower bound that was shown."""
+        rows = []
+        for component in dict.fromkeys(finding.component for finding in self.findings):
+            found = [finding for finding in self.findings if finding.component == component]
+            worst = max(found, key=lambda one: (not one.passed, one.lower))
+            shown = (
+                f">= {worst.lower:.3f}" if worst.trials else ("nothing", "a leak")[worst.firm > 0]
+            )
+            verdict = "ok" if all(finding.passed for finding in found) else "FAIL"
+            rows.append([component, f"{worst.claimed:.3f}", shown, worst.record, verdict])
+        head = ["", "claimed mu", "shown", "tables differ in", ""]
+        return plain(head, rows, f"Audit of {self.formula}, {self.mu:.4g}-GDP")
+
     def __str__(self) -> str:
         source = "the secure source of noise" if self.secure else "seeded noise"
         lines = [
@@ -149,9 +164,10 @@ class AuditReport:
             "confidence each.",
             *(f"  {'ok  ' if finding.passed else 'FAIL'} {finding}" for finding in self.findings),
         ]
-        return "\n".join([*lines, self._verdict()])
+        return "\n".join([*lines, self.verdict()])
 
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
+        """What follows from the findings, in a sentence or two."""
         if not self.passed:
             return f"{len(self.failures)} of {len(self.findings)} tests contradict the claims."
         most = max((finding.trials for finding in self.findings), default=0)

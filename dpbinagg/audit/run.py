@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpbinagg.audit.bounds import Errors
 from dpbinagg.audit.content import differences
+from dpbinagg.audit.files import ODD_LINE, Files
 from dpbinagg.audit.gaussian import Pair, likelihood_tests, pair_up, theory
 from dpbinagg.audit.pipeline import learned_test
 from dpbinagg.audit.report import AuditReport, Finding
@@ -26,6 +29,7 @@ from dpbinagg.audit.tables import (
 )
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
+from dpbinagg.errors import ArgumentError
 from dpbinagg.protocol.conduct import open_curator
 from dpbinagg.public.bins import Paths, TreeLocator
 from dpbinagg.reading import open_source
@@ -44,7 +48,7 @@ class Neighbour:
     """A neighbouring table, and what the mechanisms would be given for it."""
 
     kind: str
-    table: pd.DataFrame
+    table: pd.DataFrame | str
     pairs: list[Pair]
     leaks: tuple[str, ...]
 
@@ -56,7 +60,14 @@ class Neighbour:
 class Auditor:
     """Attacks one specification; see `audit_release`."""
 
-    def __init__(self, specification: Specification, rng: Any, records: int, seed: int) -> None:
+    def __init__(
+        self,
+        specification: Specification,
+        rng: Any,
+        records: int,
+        seed: int,
+        folder: Path | None = None,
+    ) -> None:
         self.specification = specification
         self.choices = np.random.default_rng(seed)
         self.rng = None if rng is None else np.random.default_rng(rng)
@@ -66,9 +77,12 @@ class Auditor:
             lowest_record(domain, variables),
             "add-remove",
         )
+        relation = specification.settings.neighbours
+        self.files = None if folder is None else Files(folder, self.table, relation)
+        self.source = self.table if self.files is None else self.files.table
         self.script: Transcript
         self.release: Release
-        self.script, self.release = specification.record(self.table, self.rng)
+        self.script, self.release = specification.record(self.source, self.rng)
 
     @property
     def names(self) -> list[str]:
@@ -86,12 +100,23 @@ class Auditor:
             spec.design.domain, self.release.domain, self.release.partition, self.choices, limit
         )
         for kind in kinds:
-            found = [self.neighbour(kind, record) for record in candidates.of_kind(kind)]
+            found = [
+                self.neighbour(kind, self.with_record(record))
+                for record in candidates.of_kind(kind)
+            ]
+            yield from sorted(found, key=lambda one: (-len(one.leaks), -theory(one.pairs)))
+        if self.files is not None:
+            found = [self.neighbour(ODD_LINE, path) for path in self.files.with_odd_lines()]
             yield from sorted(found, key=lambda one: (-len(one.leaks), -theory(one.pairs)))
 
-    def neighbour(self, kind: str, record: Record) -> Neighbour:
+    def with_record(self, record: Record) -> pd.DataFrame | str:
+        """The table, or the file, with one record more or another one."""
+        if self.files is not None:
+            return self.files.with_record({name: record[name] for name in self.table.columns})
+        return neighbour_of(self.table, record, self.specification.settings.neighbours)
+
+    def neighbour(self, kind: str, table: pd.DataFrame | str) -> Neighbour:
         """A table that differs in one record, on the same public answers."""
-        table = neighbour_of(self.table, record, self.specification.settings.neighbours)
         try:
             transcript, release = self.specification.replay(table, self.script, self.rng)
         except TranscriptError as error:
@@ -202,7 +227,7 @@ class Auditor:
         """Test complete runs of `dp_release`."""
         make = self.specification.release
         errors = learned_test(
-            lambda: make(self.table, self.rng), lambda: make(worst.table, self.rng), runs, runs
+            lambda: make(self.source, self.rng), lambda: make(worst.table, self.rng), runs, runs
         )
         claims = (self.release.mu, math.inf)
         return Finding.of("complete runs of dp_release", worst.kind, claims, errors, level)
@@ -219,6 +244,7 @@ def audit_release(
     confidence: float = 0.95,
     records: int = 60,
     limit: int = 8,
+    through: Literal["frame", "csv"] = "frame",
     rng: Any = None,
     seed: int = 0,
     **arguments: Any,
@@ -252,6 +278,9 @@ def audit_release(
         Size of the smaller table.
     limit : int
         Records tried of each kind.
+    through : {"frame", "csv"}
+        Whether the release reads frames or files of text. Files differ in one line, at the
+        beginning, in the middle and at the end, and the odd lines of `audit.files` are tried too.
     rng : None, seed or Generator
         None audits the secure source of noise, anything else seeded noise.
     seed : int
@@ -269,14 +298,18 @@ def audit_release(
     >>> report.passed
     True
     """
+    if through not in ("frame", "csv"):
+        raise ArgumentError(f'through must be "frame" or "csv", got {through!r}')
     specification = Specification.of(formula, mu, **arguments)
-    auditor = Auditor(specification, rng, records, seed)
-    found = list(auditor.neighbours(kinds, limit))
-    findings = [auditor.accounting(), auditor.interference(found)]
-    findings += auditor.components(found, trials, confidence)
-    findings += auditor.trees(trees, confidence)
-    if runs and found:
-        findings.append(auditor.pipeline(found[0], runs, confidence))
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) if through == "csv" else None
+        auditor = Auditor(specification, rng, records, seed, files)
+        found = list(auditor.neighbours(kinds, limit))
+        findings = [auditor.accounting(), auditor.interference(found)]
+        findings += auditor.components(found, trials, confidence)
+        findings += auditor.trees(trees, confidence)
+        if runs and found:
+            findings.append(auditor.pipeline(found[0], runs, confidence))
     return AuditReport(
         formula, auditor.release.mu, tuple(findings), confidence, auditor.release.privacy.secure
     )

@@ -48,20 +48,20 @@ class Specification:
         """Raw variables of both sides."""
         return tuple(dict.fromkeys((*self.design.variables, *self.design.response_variables)))
 
-    def release(self, table: pd.DataFrame, rng: Any) -> Release:
+    def release(self, table: pd.DataFrame | str, rng: Any) -> Release:
         """A complete run of `dp_release`."""
         return api.dp_release(self.formula, table, rng=rng, **self.arguments)
 
-    def prepare(self, table: pd.DataFrame) -> tuple[Design, Allocation]:
+    def prepare(self, table: pd.DataFrame | str) -> tuple[Design, Allocation]:
         """Design and allocation as `dp_release` makes them for a table."""
         declared = api.declared_domain(self.settings.domain, open_source(table))
         design = build_design(self.formula, declared, self.constants)
         return design, allocate(self.settings, design)
 
-    def _engine(self, table: pd.DataFrame, design: Design) -> Engine:
+    def _engine(self, table: pd.DataFrame | str, design: Design) -> Engine:
         return pipeline.open_table(table, design, self.settings.missing)
 
-    def record(self, table: pd.DataFrame, rng: Any) -> tuple[Transcript, Release]:
+    def record(self, table: pd.DataFrame | str, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
         design, allocation = self.prepare(table)
         curator = TapeCurator(self._engine(table, design), rng)
@@ -69,7 +69,7 @@ class Specification:
         return curator.transcript, release
 
     def replay(
-        self, table: pd.DataFrame, script: Transcript, rng: Any
+        self, table: pd.DataFrame | str, script: Transcript, rng: Any
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
         design, allocation = self.prepare(table)

@@ -161,6 +161,19 @@ bounds (--bounds, --bound); see dpbinagg fit --help for what a codebook is. The 
 to what a release will say with --example, a table of PUBLIC records such as an earlier survey.
 """
 
+AUDIT = """\
+examples:
+  dpbinagg audit "y ~ x" --mu 1 --bound x=0,1 --bound y=0,1
+  dpbinagg audit "np.log(wage) ~ educ + C(sex)" --mu 1 --bounds codebook.csv --csv
+
+No private table is needed or read: the audit makes tables that differ in one record, chosen
+against the release, and tries to tell them apart by what would be released. For each mechanism it
+shows the mu that is claimed, and the largest lower bound on mu that an attack has shown. With
+--csv the tables are files that differ in one line, odd lines included.
+
+An audit that finds nothing proves nothing; one that finds something (exit code 1) does.
+"""
+
 CODEBOOK = """\
 examples:
   dpbinagg codebook survey.csv --out codebook.csv      then fill in types, bounds and levels
@@ -196,6 +209,7 @@ def make_parser() -> argparse.ArgumentParser:
     _ledger(commands)
     _plan(commands)
     _codebook(commands)
+    _audit(commands)
     _demo(commands)
     return parser
 
@@ -254,6 +268,33 @@ def _privacy(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mu", type=float, help="total privacy, mu-GDP")
     group.add_argument("--epsilon", type=float, help="instead of --mu, with --delta")
     group.add_argument("--delta", type=float, help="instead of --mu, with --epsilon")
+
+
+def _finer(group: Any) -> None:
+    """How the noise is laid out; of `fit`, and of `audit`, which attacks the same release."""
+    group.add_argument(
+        "--neighbours",
+        choices=("add-remove", "replace"),
+        default="add-remove",
+        help="what one person changes: a record more or less (default), or another one",
+    )
+    group.add_argument(
+        "--budget",
+        metavar="SPLIT",
+        help="how mu is divided: 'paper', or as in moments=2,scores=3,ranges=0",
+    )
+    group.add_argument(
+        "--calibration",
+        choices=("joint", "paper"),
+        default="joint",
+        help="'paper' adds the published, too small noise; the true mu is shown",
+    )
+    group.add_argument(
+        "--partition",
+        choices=("privtree", "grid"),
+        default="privtree",
+        help="how the bins are cut: where the records are (default), or evenly",
+    )
 
 
 def _bounds(parser: argparse.ArgumentParser) -> None:
@@ -335,29 +376,7 @@ def _fit(commands: Any) -> None:
     _privacy(parser)
     group = parser.add_argument_group("privacy, finer")
     group.add_argument("--ledger", metavar="FILE", help="charge this ledger; see dpbinagg ledger")
-    group.add_argument(
-        "--neighbours",
-        choices=("add-remove", "replace"),
-        default="add-remove",
-        help="what one person changes: a record more or less (default), or another one",
-    )
-    group.add_argument(
-        "--budget",
-        metavar="SPLIT",
-        help="how mu is divided: 'paper', or as in moments=2,scores=3,ranges=0",
-    )
-    group.add_argument(
-        "--calibration",
-        choices=("joint", "paper"),
-        default="joint",
-        help="'paper' adds the published, too small noise; the true mu is shown",
-    )
-    group.add_argument(
-        "--partition",
-        choices=("privtree", "grid"),
-        default="privtree",
-        help="how the bins are cut: where the records are (default), or evenly",
-    )
+    _finer(group)
     group.add_argument(
         "--rng", type=int, metavar="SEED", help="reproducible, for tests only: not for publication"
     )
@@ -472,6 +491,28 @@ def _codebook(commands: Any) -> None:
     parser.add_argument("data", help="the table; only its schema is read")
     _table(parser)
     parser.add_argument("--out", metavar="CSV", help="where to write; printed by default")
+    _output(parser, compare=False)
+
+
+def _audit(commands: Any) -> None:
+    parser = _command(commands, "audit", "attack a release, to see that its claim holds", AUDIT)
+    parser.add_argument("formula", help='as for fit: "wage ~ educ + C(region)"')
+    _privacy(parser)
+    _finer(parser.add_argument_group("privacy, finer"))
+    _bounds(parser)
+    group = parser.add_argument_group("the attack")
+    group.add_argument("--csv", action="store_true", help="through files that differ in one line")
+    group.add_argument(
+        "--trials", type=int, default=20_000, help="releases a side of each mechanism; 20,000"
+    )
+    group.add_argument("--trees", type=int, default=200, help="partitions a side; 200")
+    group.add_argument("--runs", type=int, default=0, help="complete runs a side; none by default")
+    group.add_argument("--confidence", type=float, default=0.95, help="of each bound; 0.95")
+    group.add_argument(
+        "--rng", type=int, metavar="SEED", help="seeded noise; the secure source by default"
+    )
+    group.add_argument("--seed", type=int, default=0, help="chooses the tables")
+    group.add_argument("--all", action="store_true", help="show every test, not the worst ones")
     _output(parser, compare=False)
 
 

@@ -172,6 +172,8 @@ class Released:
     models : mapping of str
         Formulas of a study by name; `design` then holds all their columns. Empty where `design`
         is the model.
+    rules : tuple of str
+        Public comparisons of variables that synthetic rows keep.
     """
 
     design: Design
@@ -183,6 +185,7 @@ class Released:
     transcript: Transcript = field(repr=False)
     choice: Choice = Choice()
     models: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # What is computed from the fields is computed again.

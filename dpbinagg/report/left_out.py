@@ -37,7 +37,11 @@ def records(known: Counted | None) -> float | None:
 def first_line(known: Counted | None, nobs: float) -> str:
     """What stands above a table that few of the records are in; empty otherwise."""
     total = records(known)
-    if known is None or total is None or known.incomplete <= SEEN * known.sd:
+    if known is None:
+        return ""
+    if known.complete <= SEEN * known.sd:
+        return "CAUTION: no records, or too few to tell from none, have all values."
+    if total is None or known.incomplete <= SEEN * known.sd:
         return ""
     if nobs >= FEW * total:
         return ""
@@ -59,14 +63,13 @@ def sentences(
     nobs : float
         Noisy number of records that were used.
     """
-    total = records(known)
+    total, first = records(known), first_line(known, nobs)
     if known is None or total is None:
-        return []
+        return [first] if first else []
     found = []
     if known.incomplete > SEEN * known.sd:
         share = _share(known.incomplete, total)
         reasons = _reasons(known.margins, total)
-        first = first_line(known, nobs)
         found.append(
             f"{first} The others have no value in a variable of the release: {reasons}."
             if first

@@ -175,7 +175,7 @@ class DPResults(ReleaseResults):
 
     @explains_arguments
     def to_latex(self, *, alpha: float = 0.05, label: str = "", notes: bool = True) -> str:
-        """The regression table as LaTeX, for ``\\usepackage{booktabs}``.
+        """The regression table as LaTeX, for the packages booktabs and graphicx.
 
         Several models, other names and a choice of terms: `dpbinagg.summary_table`.
 

@@ -82,7 +82,7 @@ class RegressionTable:
         return tables.html_table(self.header, rows, self.title) + notes
 
     def to_latex(self, label: str = "", notes: bool = True) -> str:
-        """The table as LaTeX, for ``\\usepackage{booktabs}``.
+        """The table as LaTeX, for the packages booktabs and graphicx.
 
         Parameters
         ----------

@@ -118,7 +118,7 @@ class DPSummary(Summary):  # type: ignore[misc]
         )
 
     def as_latex(self, label: str = "", notes: bool = True) -> str:
-        """The table and the notes as LaTeX, for ``\\usepackage{booktabs}``."""
+        """The table and the notes as LaTeX, for the packages booktabs and graphicx."""
         heading, *rows = self.coefficients
         shown = tables.booktabs([[heading], rows], "l" + "r" * (len(heading) - 1))
         facts = tables.booktabs([self._facts()], "lrlr")

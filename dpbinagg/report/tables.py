@@ -20,6 +20,11 @@ WIDTH = 78
 MOST_DECIMALS = 9
 """Where a number would need as many, it is shown in scientific notation."""
 
+LATEX_LINE, LATEX_CHARACTER, LATEX_GAP = 345.0, 4.6, 8.0
+"""A line of the class article, a character of its small size and a gap of columns, in points."""
+LATEX_SEP = "\\setlength{\\tabcolsep}{4pt}"
+"""Half of that gap: with the usual 6pt a table of seven columns is too wide for a page."""
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -200,19 +205,30 @@ def latex(text: str) -> str:
 
 
 def booktabs(blocks: Sequence[Sequence[Sequence[str]]], columns: str) -> str:
-    """A LaTeX tabular with the rules of the package booktabs, a rule between blocks of rows."""
+    """A LaTeX tabular with the rules of the package booktabs, a rule between blocks of rows.
+
+    One that would not fit on a page is scaled to its width, which needs the package graphicx.
+    """
+    rows = [row for block in blocks for row in block]
+    characters = sum(max(len(row[j]) for row in rows) for j in range(len(rows[0])))
+    wide = LATEX_CHARACTER * characters + LATEX_GAP * len(columns) > LATEX_LINE
     parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule"]
     for block in filter(None, blocks):
         # A bracket or star after the end of a row would be taken for its argument.
         texts = [_MINUS.sub("$-$", " & ".join(map(latex, row))) for row in block]
         parts += [f"{'{}' * text.startswith(('[', '*'))}{text} \\\\" for text in texts]
         parts.append("\\midrule")
-    return "\n".join([*parts[:-1], "\\bottomrule", "\\end{tabular}"])
+    tabular = "\n".join([*parts[:-1], "\\bottomrule", "\\end{tabular}"])
+    return f"\\resizebox{{\\linewidth}}{{!}}{{%\n{tabular}}}" if wide else tabular
 
 
 def latex_float(tabular: str, caption: str, label: str, notes: Sequence[str]) -> str:
     """A LaTeX table with a caption above and notes below."""
-    parts = ["\\begin{table}[htbp]", "\\centering\\small", f"\\caption{{{latex(caption)}}}"]
+    parts = [
+        "\\begin{table}[htbp]",
+        f"\\centering\\small{LATEX_SEP}",
+        f"\\caption{{{latex(caption)}}}",
+    ]
     parts += [f"\\label{{{label}}}"] * bool(label)
     parts.append(tabular)
     if notes:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbinagg.analyst.estimators import COV_TYPES
 from dpbinagg.analyst.fit import Estimates, fold, fold_together
 from dpbinagg.analyst.ols.steps import Steps
-from dpbinagg.analyst.synthesis.supports import supports
+from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
+from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
@@ -23,6 +24,7 @@ from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design,
 from dpbinagg.report.results import DPResults, warn_if_not_identified
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.table_one import Description
+from dpbinagg.report.tables import with_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,8 +210,25 @@ class Release(Released):
         -------
         DataFrame
         """
-        results = self._fit() if self.models else self.ols()
-        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        if not self.models:
+            return self.ols().synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        with warnings.catch_warnings():
+            # The models' own tables say so.
+            warnings.simplefilter("ignore", IdentificationWarning)
+            declared = [self.ols(name) for name in calibrated_names(self)]
+            whole = self._fit()
+        made = synthesize(
+            self,
+            whole.estimate,
+            size=size,
+            copies=copies,
+            kind=kind,
+            bin_id=bin_id,
+            rng=rng,
+            steps=self.steps,
+            declared=[(one.design, one.estimate) for one in declared],
+        )
+        return with_labels(made, self.design.domain) if labels else made
 
     @property
     def supports(self) -> pd.DataFrame:
@@ -336,6 +355,7 @@ class ModelRelease(Release):
             whole.calibration,
             whole.privacy,
             whole.transcript,
+            rules=whole.rules,
             whole=whole,
             name=name,
         )

@@ -136,3 +136,15 @@ def test_noise_alone_is_no_reason() -> None:
     high = [r.statistics["incomplete"] > 2.5 * r.noise_scales["incomplete"] for r in results]
     # Binomial with n = 40 and p = 0.006: more than 3 once in 10,000.
     assert sum(high) <= 3
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_where_nobody_is_left_nothing_is_identified(n: int) -> None:
+    """At mu = 1 the number of so few records cannot be told from none; 20 releases of each."""
+    for seed in range(20):
+        results = dp_ols(FORMULA, table().head(n), mu=1, bounds=BOUNDS, rng=seed)
+        assert not results.identified.any()
+        if "CAUTION: no records" in results.summary().as_text():
+            break
+    else:
+        pytest.fail("no table says that nobody is left")

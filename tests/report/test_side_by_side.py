@@ -185,10 +185,11 @@ def test_latex_compiles(res, partly, tmp_path):
         summary_table([res, partly], names=names).to_latex("tab:a"),
         res.to_latex(),
         partly.to_latex(),
+        summary_table([res] * 9, below="interval").to_latex(),
     ]
     page = "\n".join(
         [
-            r"\documentclass{article}\usepackage{booktabs}\begin{document}",
+            r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}",
             *tables,
             r"\end{document}",
         ]
@@ -196,7 +197,16 @@ def test_latex_compiles(res, partly, tmp_path):
     (tmp_path / "page.tex").write_text(page, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+    said = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said[-2000:]
+    assert "Overfull" not in said
+
+
+def test_latex_is_scaled_where_it_is_wider_than_a_page(res):
+    few, many = (summary_table([res] * k).to_latex() for k in (2, 9))
+    assert "resizebox" not in few
+    assert "resizebox" not in res.to_latex()
+    assert many.count(r"\resizebox{\linewidth}{!}{%") == 1
 
 
 def test_word(res, partly, tmp_path):

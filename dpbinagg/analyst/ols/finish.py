@@ -16,7 +16,7 @@ from dpbinagg.analyst.linalg import project_psd, symmetric
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
 from dpbinagg.analyst.ols.rounds import RATIO, TAIL_CELL, clipped_sd, tail_place
-from dpbinagg.analyst.ols.start import TOLERATED, away
+from dpbinagg.analyst.ols.start import TOLERATED, away, leaning
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
@@ -198,10 +198,10 @@ class Fitted:
 
         Combinations that no record had are left to the start altogether.
         """
-        left, null = self.state.start @ self.state.whitening, self.state.public.null
-        second = left.T @ left / len(left)
+        state, null = self.state, self.state.public.null
+        second = leaning(state, state.start, state.whitening.T)
         if len(null):
-            second = second + away(self.state) * null.T @ null
+            second = second + away(state) * null.T @ null
         return symmetric(second)
 
     def estimate(self) -> Estimate:

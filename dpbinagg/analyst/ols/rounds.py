@@ -53,8 +53,9 @@ FIRST_ROUND = 1.5**-2
 """The first cell of the first round, whose residuals are not known well."""
 FAR_CELLS = 14
 """Octaves of |w|^2 beyond the radius: columns on a scale that is 100 times too small are seen."""
-LEAST_RADIUS, MOST_RADIUS, ROOM = 2.0, 6.0, 0.25
-"""R^2 in units of k: at least twice the mean; at most so large; its noise at most ROOM n."""
+LEAST_RADIUS, MOST_RADIUS, ROOM = 2.0, 18.0, 0.25
+"""R^2 in units of k: at least twice the mean; at most so large, for few records of the square of a
+skewed variable hold most of its variation; its noise at most ROOM n."""
 DECIDES = 100.0
 """Doubt added before the last round, in sampling variances: earlier rounds weigh one percent."""
 LEAST_LEFT = 0.1

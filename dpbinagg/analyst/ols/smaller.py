@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpbinagg.analyst.linalg import inverse_psd, symmetric
 from dpbinagg.analyst.ols.ensemble import spectrum, truths
 from dpbinagg.analyst.ols.finish import Fitted
-from dpbinagg.analyst.ols.start import TOLERATED, away, from_start
+from dpbinagg.analyst.ols.start import TOLERATED, away, from_start, leaning
 from dpbinagg.analyst.ols.state import State
 from dpbinagg.analyst.types import Array, Estimate
 
@@ -69,7 +69,7 @@ def _smaller(
     sampling = symmetric(bread @ inner @ bread) * state.nobs / freedom
     noise = symmetric(errors.T @ errors / len(errors) + project @ hidden @ project.T)
     cov = symmetric(sampling + noise)
-    start = symmetric(project @ (state.start.T @ state.start / len(state.start)) @ project.T)
+    start = symmetric(leaning(state, state.start, project))
     null = state.public.null
     if len(null):
         # A combination that no record had may lie outside of the smaller model's columns.

@@ -43,6 +43,8 @@ combination."""
 AWAY = 1e3
 """Standard errors by which the start may be off in a combination that no record had: enough to tell
 it from all others, and not so much that rounding would touch these."""
+TOLD = 2.5
+"""Noise standard deviations above which the number of records is told from none."""
 LEAST_RESIDUAL = 0.15
 """Share of the response's variance that is taken for residual at least: too wide a first clip costs
 a round's precision, too narrow a one would hide most of the score."""
@@ -184,6 +186,17 @@ def away(state: State) -> float:
     return AWAY**2 * max(state.total, state.sd**2) / state.nobs
 
 
+def leaning(state: State, left: Array, back: Array) -> Array:
+    """Second moment of what is left of the start, of coefficients ``back e``.
+
+    All of it is left where the records are so few that they cannot be told from none.
+    """
+    second = left.T @ left / len(left)
+    if state.nobs <= max(FEWEST, TOLD * state.nobs_sd):
+        second = second + away(state) * np.eye(len(second))
+    return np.asarray(back @ second @ back.T)
+
+
 def from_start(state: State) -> Estimate:
     """The estimate from moments alone.
 
@@ -192,10 +205,9 @@ def from_start(state: State) -> Estimate:
     back, (scale, _) = state.whitening.T, moment_scale(state)
     bread = np.linalg.inv(spectrum(state.gram, state.noise).lifted)
     noise = state.errors.T @ state.errors / len(state.errors)
-    left = state.start.T @ state.start / len(state.start)
     cov = symmetric(back @ (scale * bread + noise) @ back.T)
     null = state.public.null
-    dependence = symmetric(back @ left @ back.T + away(state) * null.T @ null)
+    dependence = symmetric(leaning(state, state.start, back) + away(state) * null.T @ null)
     found = np.sqrt(np.diag(dependence)) <= TOLERATED * np.sqrt(np.diag(cov))
     found &= ~state.public.lost
     return Estimate(
