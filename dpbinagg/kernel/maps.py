@@ -52,11 +52,6 @@ class Piece:
     raw = False
     projected = False
 
-    def check(self, projection: Projection | None) -> None:
-        """Refuse a question without what is needed."""
-        if self.projected and projection is None:
-            raise ValueError("what looks at w or r needs a projection")
-
 
 class Cells(Piece):
     """A public rule that gives every record a cell, from 0 to ``n_cells - 1``, or none: -1."""
@@ -267,6 +262,10 @@ class Map(Piece):
     bits: int = 0
     unit: float = 1.0
 
+    def pieces(self) -> tuple[Piece, ...]:
+        """This map, and the cells and the map in it."""
+        return (self,)
+
     def shape(self, k: int) -> tuple[int, ...]:
         """Of the sums and of the answer; k is the number of rows of W."""
         raise NotImplementedError
@@ -294,6 +293,9 @@ class OneHot(Map):
     """Records by cell. Norm: a record is in one cell at most and adds 1 there."""
 
     cells: Cells
+
+    def pieces(self) -> tuple[Piece, ...]:
+        return (self, self.cells)
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells,)
@@ -486,6 +488,9 @@ class Tensor(Map):
         for name in ("norm2", "bits", "unit"):
             object.__setattr__(self, name, getattr(self.inner, name))
 
+    def pieces(self) -> tuple[Piece, ...]:
+        return (self, self.cells, *self.inner.pieces())
+
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells, *self.inner.shape(k))
 
@@ -539,10 +544,6 @@ class Moments(Map):
         blocks = (self.size > 0) + len(self.levels) + 1
         norm2 = Fraction(1 + blocks * (blocks + 1) // 2 + (self.size > 0))
         object.__setattr__(self, "norm2", norm2)
-
-    def check(self, projection: Projection | None) -> None:
-        if projection is None or self.size not in (0, len(projection.whitening)):
-            raise ValueError("moments need a projection with as many rows as their vector, or none")
 
     @cached_property
     def starts(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from dpbinagg.formula.scaling import (
     row_layout,
 )
 from dpbinagg.formula.union import combinations
-from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
@@ -40,12 +40,14 @@ from dpbinagg.release.questions import (
     column_moments,
     columns_in_bins,
     completeness_answer,
+    from_plain,
     margin_answer,
     moment_request,
     noisy_columns,
     round_answer,
     round_request,
     scores_of,
+    to_plain,
 )
 
 Floats = NDArray[np.float64]
