@@ -13,6 +13,7 @@ from dpbinagg.analyst.estimators import OFFERED
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
+from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
@@ -74,6 +75,7 @@ def dp_ols(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> DPResults:
     """Differentially private linear regression.
 
@@ -127,6 +129,10 @@ def dp_ols(
         publication". By default the noise is cryptographically secure.
     constants : mapping
         Numbers that the formula may use by name.
+    rules : list of str
+        Public facts that every record obeys and that synthetic rows shall keep: comparisons such as
+        ``"exper <= age - 6"`` and identities such as ``"hours == paid + unpaid"``. They are not
+        learnt from records, nor checked against them.
 
     Returns
     -------
@@ -161,6 +167,7 @@ def dp_ols(
         ledger=ledger,
         rng=rng,
         constants=constants,
+        rules=rules,
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
@@ -186,6 +193,7 @@ def dp_release(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> Release:
     """Release private statistics for a regression, without fitting it.
 
@@ -223,7 +231,9 @@ def dp_release(
     if has_doubts(declared, source):
         refuse_undeclared(undeclared_names(formula), declared, source)
     design = build_design(formula, declared, constants)
-    return _charged(source, design, settings, ledger, rng, formula, None)
+    kept = read_rules(rules, design.domain, released_names(design), constants)
+    release = _charged(source, design, settings, ledger, rng, formula, None)
+    return with_rules(release, kept)
 
 
 def _charged(
@@ -280,6 +290,7 @@ def dp_study(
     ledger: Ledger | None = None,
     rng: Seed = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> Study:
     """A whole study from one release: Table 1, several models and outcomes, synthetic data.
 
@@ -297,7 +308,7 @@ def dp_study(
         Total privacy of everything, mu-GDP.
     variables : list of str
         Further variables that Table 1 describes and that free models may use.
-    epsilon, delta, bounds, missing, neighbours, ledger, rng, constants
+    epsilon, delta, bounds, missing, neighbours, ledger, rng, constants, rules
         As in `dp_ols`. All that is estimated rests on the records that are complete in all
         variables of the study.
     budget : Budget
@@ -333,6 +344,7 @@ def dp_study(
         neighbours=neighbours,
         ledger=ledger,
         constants=constants,
+        rules=rules,
     ).run(ledger, rng)
 
 
@@ -349,6 +361,8 @@ class PreparedStudy:
     formulas : dict of str
         The declared models by name.
     models : dict of Design
+    rules : tuple of Rule
+        What synthetic rows shall keep.
     """
 
     source: Source
@@ -356,11 +370,12 @@ class PreparedStudy:
     whole: Design
     formulas: dict[str, str]
     models: dict[str, Design]
+    rules: tuple[Rule, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
         """All raw variables, those of responses first."""
-        return tuple(dict.fromkeys((*self.whole.response_variables, *self.whole.variables)))
+        return released_names(self.whole)
 
     @property
     def allocation(self) -> Allocation:
@@ -371,7 +386,7 @@ class PreparedStudy:
         """Charge the ledger once, and release."""
         text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
         release = _charged(self.source, self.whole, self.settings, ledger, rng, text, self.models)
-        return Study(release)
+        return Study(with_rules(release, self.rules))
 
 
 def prepare_study(
@@ -388,6 +403,7 @@ def prepare_study(
     neighbours: Neighbours = "add-remove",
     ledger: Ledger | None = None,
     constants: Mapping[str, float] | None = None,
+    rules: Sequence[str] | None = None,
 ) -> PreparedStudy:
     """Check the arguments of `dp_study`, from public facts alone."""
     named = named_formulas(formulas, data)
@@ -414,7 +430,20 @@ def prepare_study(
     for design in models.values():
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
-    return PreparedStudy(source, settings, whole, named, models)
+    kept = read_rules(rules, whole.domain, released_names(whole), constants)
+    return PreparedStudy(source, settings, whole, named, models, kept)
+
+
+def released_names(design: Design) -> tuple[str, ...]:
+    """All raw variables of a design, those of its response first."""
+    return tuple(dict.fromkeys((*design.response_variables, *design.variables)))
+
+
+def with_rules(release: Release, rules: Sequence[Rule]) -> Release:
+    """The release with what its synthetic rows shall keep."""
+    if not rules:
+        return release
+    return replace(release, rules=tuple(rule.text for rule in rules), led=release.steps)
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

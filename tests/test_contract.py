@@ -42,6 +42,7 @@ NAMES = (
     *("DPBinAggError", "DomainError", "FormulaError", "BudgetError", "ReleaseError", "DataError"),
     *("ArgumentError", "MissingExtraError", "NotIdentifiedError", "NotReleasedError"),
     *("NothingLeftError", "DPBinAggWarning", "IdentificationWarning", "PrivacyWarning"),
+    "SupportWarning",
     *("audit", "baselines", "datasets", "gdp", "errors", "__version__"),
 )
 
@@ -54,6 +55,7 @@ ASKING: dict[str, Any] = {
     "ledger": None,
     "rng": None,
     "constants": None,
+    "rules": None,
 }
 RELEASING: dict[str, Any] = {
     "formula": NEEDED,
@@ -82,7 +84,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (dpbinagg.plan, PLANNING),
     (load_release, {"folder": NEEDED}),
     (dpbinagg.refit, {"formula": NEEDED, "synthetic": NEEDED, "release": NEEDED}),
-    (dpbinagg.combine_copies, {"fits": NEEDED}),
+    (dpbinagg.combine_copies, {"fits": NEEDED, "table": None}),
     (dpbinagg.summary_table, {"results": NEEDED, "labels": None, "keep": None, "drop": None}),
     (dpbinagg.open_table, dict.fromkeys(("separator", "decimal", "encoding", "sheet"))),
     (Domain, {"spec": None}),
@@ -147,10 +149,11 @@ OF_RESULTS = (
 OF_RELEASE = (
     *("save", "ols", "synthesize", "describe", "crosstab", "corr", "privacy", "n_bins", "mu"),
     *("column_names", "statistics", "noise_scales", "partition", "models", "transcript"),
+    *("supports", "rules"),
 )
 OF_STUDY = (
     *("results", "describe", "crosstab", "corr", "ols", "summary", "synthesize", "release"),
-    *("privacy", "save", "report"),
+    *("privacy", "save", "report", "supports"),
 )
 COMMANDS = ("fit", "refit", "synth", "ledger", "plan", "codebook", "demo")
 

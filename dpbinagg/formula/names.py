@@ -37,7 +37,11 @@ def _variables(node: ast.AST) -> Iterator[str]:
     if name is not None:
         yield name
         return
-    for child in ast.iter_child_nodes(node):
+    # What else C() takes is a contrast and levels.
+    children = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call) and is_call(node, "C"):
+        children = list(node.args[:1])
+    for child in children:
         called = isinstance(node, ast.Call) and child is node.func
         if not called and not isinstance(node, ast.Attribute):
             yield from _variables(child)

@@ -65,11 +65,8 @@ class Question:
         if self.records not in RECORDS or not self.groups:
             raise ValueError(f"a question needs groups, and records of {', '.join(RECORDS)}")
         pieces = [piece for _, map_ in self.groups for piece in map_.pieces()]
-        k = 0 if self.projection is None else len(self.projection.whitening)
-        if self.projection is None and any(piece.projected for piece in pieces):
-            raise ValueError("what looks at w or r needs a projection")
-        if any(piece.size not in (0, k) for piece in pieces if isinstance(piece, maps.Moments)):
-            raise ValueError("moments need a projection with as many rows as their vector, or none")
+        for piece in pieces:
+            piece.check(self.projection)
         total = Fraction(0)
         for weight, map_ in self.groups:
             if not isinstance(weight, Fraction) or (weight * 2**WEIGHT_BITS).denominator != 1:
@@ -84,7 +81,7 @@ class Question:
         found = [p.paths for p in pieces if isinstance(p, maps.PrefixCells)]
         if partition is not None and isinstance(partition.locator, TreeLocator):
             found.append(partition.locator.paths)
-        object.__setattr__(self, "k", k)
+        object.__setattr__(self, "k", 0 if not self.projection else len(self.projection.whitening))
         object.__setattr__(self, "raw", any(piece.raw for piece in pieces))
         object.__setattr__(self, "partition", partition)
         object.__setattr__(self, "paths", found[0] if found else None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpbinagg.errors import DataError, PublicRefusalError
+from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.variables import Categorical, Records, Variables
 from dpbinagg.reading.columns import Codes, ColumnType, Private, column_at, convert
 
@@ -97,6 +98,7 @@ READABLE = (".csv", ".tsv", ".txt", ".parquet", ".dta", ".sav", ".xlsx")
 TEXT_OPTIONS = ("separator", "decimal", "encoding")
 
 
+@explains_arguments
 def open_table(
     data: Any,
     *,
@@ -161,6 +163,11 @@ def _path(path: str, options: dict[str, str]) -> Source:
         if key not in allowed:
             kind = "a workbook" if key == "sheet" else "a text file such as .csv"
             raise DataError(f"{key}= is for {kind}, and data is {path!r}; leave it out")
+    if "://" in path and ending not in PARQUET:
+        raise DataError(
+            f"data is an address, got {path!r}; download the file first: only Parquet files are "
+            "read from elsewhere"
+        )
     found = sorted(glob.glob(pattern, recursive=True)) if _is_pattern(pattern) else [pattern]
     if ending in PARQUET and (found or "://" in pattern):
         from dpbinagg.reading.tables import ParquetSource

@@ -38,6 +38,7 @@ def release_to_plain(release: Released) -> dict[str, Any]:
         "privacy": privacy_to_plain(release.privacy),
         "choice": asdict(release.choice),
         "models": dict(release.models),
+        "rules": list(release.rules),
     }
 
 
@@ -62,6 +63,7 @@ def release_from_plain(plain: Mapping[str, Any]) -> Released:
         Transcript(),
         Choice(**plain["choice"]),
         {str(name): str(formula) for name, formula in plain.get("models", {}).items()},
+        tuple(str(rule) for rule in plain.get("rules", ())),
     )
 
 

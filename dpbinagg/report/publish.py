@@ -77,7 +77,7 @@ def save_results(
         said,
         copies,
         drawn if synthetic is None else "beforehand",
-        in_words(tag.frame),
+        in_words(tag.frame, chosen.rules),
     )
     return save_release(chosen, folder, overwrite=overwrite, files=files)
 

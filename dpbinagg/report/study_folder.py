@@ -119,6 +119,7 @@ def readme_of_study(study: Study, names: list[str], title: str | None) -> bytes:
     release = study.release
     formulas = "\n".join(f"- {name}: `{formula}`" for name, formula in release.models.items())
     files = "\n".join(f"| `{n}` | {what} |" for n, what in OWN_FILES.items() if n in names)
+    supported = in_words(study.supports, release.rules)
     caution = "" if release.privacy.secure else "**NOT FOR PUBLICATION: the noise was seeded.**\n\n"
     text = (
         f"# {title or 'A study'}: differentially private release\n\n{caution}"
@@ -131,7 +132,7 @@ def readme_of_study(study: Study, names: list[str], title: str | None) -> bytes:
         "```python\nfrom dpbinagg import Study, load_release\n"
         'study = Study(load_release("."))\nstudy.ols("y ~ x").summary()\n```\n\n'
         f"## Privacy\n\n{release.privacy.statement}\n\n"
-        f"## What the synthetic records can and cannot do\n\n{in_words(study.supports)}\n\n"
+        f"## What the synthetic records can and cannot do\n\n{supported}\n\n"
         f"## Files\n\n| file | what it is |\n|---|---|\n{files}\n\nMade with {software()}.\n"
     )
     return text.encode()

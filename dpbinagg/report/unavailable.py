@@ -95,6 +95,10 @@ NAMES: dict[str, str] = {
         "params: the effects of a linear model are its coefficients",
     ),
     **dict.fromkeys(("mu", "epsilon_", "delta_"), "privacy.mu and privacy.epsilon(delta)"),
+    **dict.fromkeys(
+        ("describe", "table_one", "crosstab", "corr"), "release.describe() and its kin"
+    ),
+    **dict.fromkeys(("ols", "refit", "fit", "models"), "release.ols(formula)"),
     **dict.fromkeys(("synthetic", "sample", "generate"), "synthesize()"),
 }
 """What other packages call the same."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpbinagg.analyst.estimators import COV_TYPES
-from dpbinagg.analyst.fit import Estimates, fold
+from dpbinagg.analyst.fit import Estimates, fold, fold_together
 from dpbinagg.analyst.ols.steps import Steps
-from dpbinagg.analyst.synthesis.supports import supports
+from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
+from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.public.arguments import explains_arguments
@@ -23,6 +24,7 @@ from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design,
 from dpbinagg.report.results import DPResults, warn_if_not_identified
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.table_one import Description
+from dpbinagg.report.tables import with_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +78,15 @@ class Release(Released):
     def steps(self) -> Steps | None:
         """Where moments and rounds of scores lead: a fold over the transcript, computed once."""
         return fold(self)
+
+    @cached_property
+    def steps_of_models(self) -> dict[str, Steps | None]:
+        """The same for each declared model of a study."""
+        outer = {
+            name: ModelRelease.within(self, formula, name).outer
+            for name, formula in self.models.items()
+        }
+        return fold_together(self, outer)
 
     def estimates(self, design: Design | None = None, cov_type: str = "sandwich") -> Estimates:
         """All estimates of a model, by estimator.
@@ -199,8 +210,25 @@ class Release(Released):
         -------
         DataFrame
         """
-        results = self._fit() if self.models else self.ols()
-        return results.synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        if not self.models:
+            return self.ols().synthesize(size, copies, kind, bin_id, rng, labels=labels)
+        with warnings.catch_warnings():
+            # The models' own tables say so.
+            warnings.simplefilter("ignore", IdentificationWarning)
+            declared = [self.ols(name) for name in calibrated_names(self)]
+            whole = self._fit()
+        made = synthesize(
+            self,
+            whole.estimate,
+            size=size,
+            copies=copies,
+            kind=kind,
+            bin_id=bin_id,
+            rng=rng,
+            steps=self.steps,
+            declared=[(one.design, one.estimate) for one in declared],
+        )
+        return with_labels(made, self.design.domain) if labels else made
 
     @property
     def supports(self) -> pd.DataFrame:
@@ -327,6 +355,7 @@ class ModelRelease(Release):
             whole.calibration,
             whole.privacy,
             whole.transcript,
+            rules=whole.rules,
             whole=whole,
             name=name,
         )
@@ -335,7 +364,9 @@ class ModelRelease(Release):
     def steps(self) -> Steps | None:
         """Where the shared moments and the rounds of this model lead."""
         assert self.whole is not None
-        return fold(self.whole, self.outer, self.name)
+        if self.name is not None:
+            return self.whole.steps_of_models[self.name]
+        return fold(self.whole, self.outer)
 
     @cached_property
     def _views(self) -> tuple[Statistics, Statistics]:

@@ -71,6 +71,7 @@ def test_every_field_of_a_release_is_compared():
         "transcript",
         "choice",
         "models",
+        "rules",
     }
 
 

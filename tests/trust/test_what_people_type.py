@@ -249,6 +249,8 @@ def test_columns_that_are_not_there(typed: str, part: str, table: pd.DataFrame) 
 NAMES = {
     "coef": "params",
     "coefficients": "params",
+    "describe": "release.describe()",
+    "ols": "release.ols(formula)",
     "std_errors": "bse",
     "vcov": "cov_params()",
     "pvalue": "pvalues",
@@ -385,6 +387,7 @@ MISNAMED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "separator": (lambda _: open_table("x.csv", sep=";"), "separator="),
     "decimal mark": (lambda _: open_table("x.csv", dec=","), "decimal="),
     "types": (lambda _: open_table("x.csv", dtype={"educ": float}), "bounds="),
+    "an address": (lambda _: open_table("https://x.org/x.csv"), "download the file first"),
     "missing codes": (lambda _: open_table("x.csv", na_values=[99]), "'missing': [99]"),
     "swapped": (lambda _: dp_study(pd.DataFrame(), MODELS, mu=1), "the other way round"),
 }

@@ -53,8 +53,9 @@ FIRST_ROUND = 1.5**-2
 """The first cell of the first round, whose residuals are not known well."""
 FAR_CELLS = 14
 """Octaves of |w|^2 beyond the radius: columns on a scale that is 100 times too small are seen."""
-LEAST_RADIUS, MOST_RADIUS, ROOM = 2.0, 6.0, 0.25
-"""R^2 in units of k: at least twice the mean; at most so large; its noise at most ROOM n."""
+LEAST_RADIUS, MOST_RADIUS, ROOM = 2.0, 18.0, 0.25
+"""R^2 in units of k: at least twice the mean; at most so large, for few records of the square of a
+skewed variable hold most of its variation; its noise at most ROOM n."""
 DECIDES = 100.0
 """Doubt added before the last round, in sampling variances: earlier rounds weigh one percent."""
 LEAST_LEFT = 0.1
@@ -131,6 +132,14 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
 
 def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer) -> State:
     """Learn from the answer to `request`; the ensemble takes the same step."""
+    after, step = stepped(state, request, answer, scales)
+    return _learn_size(after, request, answer, scales, step)
+
+
+def stepped(
+    state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer
+) -> tuple[State, Array]:
+    """The state after a step, and the step; the size of residuals is still that of before."""
     rng = np.random.default_rng([SEED, state.done])
     if answer.gram is not None:
         state = _learn_gram(state, request, answer, scales, rng)
@@ -153,7 +162,7 @@ def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: Rou
         prior=symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T),
         done=state.done + 1,
     )
-    return _learn_size(after, request, answer, scales, step)
+    return after, np.asarray(step)
 
 
 def clipped_sd(state: State, request: RoundRequest, answer: RoundAnswer) -> float:

@@ -13,11 +13,13 @@ from dpbinagg.analyst.ols.ensemble import spectrum
 from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.carriers import Continuous
+from dpbinagg.analyst.synthesis.keeper import Keeper
 from dpbinagg.analyst.synthesis.laws import Law
 from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
 from dpbinagg.analyst.synthesis.shape import Shape, positive
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.types import Array
+from dpbinagg.errors import ReleaseError
 from dpbinagg.public.domain import Rows
 from dpbinagg.public.partition import Partition
 from dpbinagg.release.transcript import Released
@@ -29,6 +31,10 @@ DRIFT = 0.05
 have: boxes, whole numbers and laws that are not normal move correlations so much."""
 CANDIDATES = 3
 """Candidates for each row, of which the nearest to the release are kept."""
+
+
+TRIES = 3
+"""Times that candidates are drawn, three times as many each, until enough keep all rules."""
 
 
 def by_rank(values: NDArray[np.generic], law: Law, rng: np.random.Generator) -> Array:
@@ -53,6 +59,8 @@ class Joint:
         Where moments and rounds lead.
     noise : (k, k) array or None
         What a copy adds to the second moments of whitened columns.
+    keeper : Keeper or None
+        Of rules between covariates.
     """
 
     release: Released
@@ -60,6 +68,7 @@ class Joint:
     laws: dict[str, Law]
     steps: Steps | None
     noise: Array | None = None
+    keeper: Keeper | None = None
 
     @cached_property
     def _moments(self) -> tuple[Array, Array, Array] | None:
@@ -122,7 +131,7 @@ class Joint:
         size : int
         rng : Generator
         """
-        rows = self._by_law(self._candidates(weights, CANDIDATES * size, rng), rng)
+        rows = self._kept_candidates(weights, size, rng)
         bin_of = self.release.partition.locate(rows)
         cells = [Cells(bin_of, weights / weights.sum())]
         cells += [
@@ -138,8 +147,30 @@ class Joint:
         weight = raked(columns, second, rho, cells)
         order = np.argsort(bin_of, kind="stable")
         kept = order[systematic(weight[order], size, rng)]
-        rows = self._by_law({name: values[kept] for name, values in rows.items()}, rng)
-        return rows, self.release.partition.locate(rows)
+        rows = {name: values[kept] for name, values in rows.items()}
+        mapped = self._by_law(rows, rng)
+        if self.keeper is not None:
+            mapped = self.keeper.derived(mapped)
+            fine = self.keeper.holds(mapped)
+            mapped = {name: np.where(fine, mapped[name], rows[name]) for name in rows}
+        return mapped, self.release.partition.locate(mapped)
+
+    def _kept_candidates(self, weights: Array, size: int, rng: np.random.Generator) -> Rows:
+        """Candidates that keep all rules; more are drawn where many do not."""
+        keeper, factor = self.keeper, CANDIDATES
+        for _ in range(TRIES):
+            rows = self._by_law(self._candidates(weights, factor * size, rng), rng)
+            if keeper is None:
+                return rows
+            rows = keeper.derived(rows)
+            fine = keeper.holds(rows)
+            if fine.sum() >= size:
+                break
+            factor *= 3
+        assert keeper is not None
+        if not fine.any():
+            raise ReleaseError(keeper.refusal())
+        return {name: values[fine] for name, values in rows.items()}
 
     def error_sds(self, rows: Rows, size: int, scale: float) -> Array:
         """Standard deviation of the error of every row, (n,).

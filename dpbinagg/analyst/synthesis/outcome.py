@@ -12,15 +12,21 @@ of the law, or of whole numbers, by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbinagg.analyst.synthesis.laws import Law
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Domain, Numeric
 
+Allowed = Callable[..., NDArray[np.bool_]]
+
+REFUSALS = 8
+"""Times that rows which rules hold fast are left out before the rest is moved without them."""
 SEARCHES = 8
 """Times that coefficients are moved before the rest is made up; two are enough for most."""
 LADDER = 512
@@ -60,12 +66,14 @@ class Outcome:
 
     @classmethod
     def of(cls, design: Design, laws: dict[str, Law], declared: Domain) -> Outcome | None:
-        """None where the response has more than one variable, or one that was not counted."""
+        """None where the response is no function of one counted number that can be undone."""
         names = design.response_variables
         if len(names) != 1 or names[0] not in laws or names[0] in design.variables:
             return None
         variable = declared[names[0]]
         if not isinstance(variable, Numeric):
+            return None
+        if not variable.integer and design.invert_response(np.zeros(1)) is None:
             return None
         return cls(design, names[0], laws[names[0]], (variable.lower, variable.upper))
 
@@ -94,7 +102,7 @@ class Outcome:
         value = self.forward(raw)
         order = np.argsort(value, kind="stable")
         raw, value = raw[order], value[order]
-        basis = _Basis.of(columns)
+        basis = Basis.of(columns)
         noise = lean + sd * rng.standard_normal(n)
         wanted = basis.score(columns @ params)
         aim, rank = wanted.copy(), np.empty(n, dtype=np.int64)
@@ -110,6 +118,48 @@ class Outcome:
         inverse = self.design.invert_response(value)
         raw = raw if inverse is None else inverse[1]
         return (np.rint(raw) if self.law.whole else raw), value
+
+    def moved(
+        self,
+        raw: Array,
+        columns: Array,
+        params: Array,
+        sd: float,
+        rng: np.random.Generator,
+        allowed: Allowed,
+    ) -> Array:
+        """Raw values moved as little as need be for least squares to return `params`.
+
+        Parameters
+        ----------
+        raw : (n,) array
+        columns : (n, p) array
+        params : (p,) array
+        sd : float
+            Of the errors.
+        allowed : callable
+            Which rows may have these raw values; all may have those that they have.
+        """
+        basis = Basis.of(columns)
+        wanted = basis.score(columns @ params)
+        steps = self._ladder()
+        if steps is not None:
+            return self._walk(raw, steps, basis, wanted, sd, rng, allowed)
+        value, fixed = self.forward(raw), np.zeros(len(raw), dtype=bool)
+        for _ in range(REFUSALS):
+            moved = self._nudged(raw, value, basis, wanted, rng, fixed)
+            inverse = self.design.invert_response(moved)
+            if inverse is None:
+                return raw
+            found = np.rint(inverse[1]) if self.law.whole else inverse[1]
+            # What was not moved is the same to the last bit.
+            found = np.where(fixed | (moved == value), raw, found)
+            broken = ~allowed(found) | (found < self.bounds[0]) | (found > self.bounds[1])
+            broken &= ~fixed
+            if not broken.any():
+                return np.asarray(found)
+            fixed |= broken
+        return raw
 
     def _spread_over(self, variance: float, n: int) -> Array:
         """Quantiles of the law, its tails stretched so that responses have this variance.
@@ -145,7 +195,13 @@ class Outcome:
         return steps if 2 <= len(steps) <= LADDER else None
 
     def _nudged(
-        self, raw: Array, value: Array, basis: _Basis, wanted: Array, rng: np.random.Generator
+        self,
+        raw: Array,
+        value: Array,
+        basis: Basis,
+        wanted: Array,
+        rng: np.random.Generator,
+        fixed: NDArray[np.bool_] | None = None,
     ) -> Array:
         """Responses moved by ``w_i x_i'c``, w_i less near the bounds and 0 for heaps there.
 
@@ -157,6 +213,8 @@ class Outcome:
         turn = rng.random(len(raw))
         for share in LOOSENED:
             weight = np.where(turn < share, 1.0, free)
+            if fixed is not None:
+                weight = np.where(fixed, 0.0, weight)
             moved = basis.towards(value, wanted, weight)
             if moved is not None:
                 return moved
@@ -166,10 +224,11 @@ class Outcome:
         self,
         raw: Array,
         steps: Array,
-        basis: _Basis,
+        basis: Basis,
         wanted: Array,
         sd: float,
         rng: np.random.Generator,
+        allowed: Allowed | None = None,
     ) -> Array:
         """Whole numbers moved to their neighbours until least squares is near enough."""
         ladder = self.forward(steps)
@@ -184,32 +243,62 @@ class Outcome:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     share = np.where(size != 0.0, tilt / size, 0.0)
                 share = np.clip(share, 0.0, 1.0)
+                if allowed is not None:
+                    share = np.where(allowed(steps[there]), share, 0.0)
                 reach = np.cumsum(share) + rng.random()
                 place = np.where(np.diff(np.floor(reach), prepend=0.0) >= 1.0, there, place)
             gap = wanted - basis.score(ladder[place])
-        close = CLOSE * sd
+        close, refused = CLOSE * sd, np.zeros((2, len(place)), dtype=bool)
         for _ in range(MOST_MOVES):
             if np.abs(basis.errors(gap)).max() <= close:
                 break
             pull = basis.vectors @ gap
             best, gain = None, 0.0
-            for sign in (1, -1):
+            for side, sign in enumerate((1, -1)):
                 there = np.clip(place + sign, 0, len(steps) - 1)
                 size = ladder[there] - ladder[place]
-                less = size * (2.0 * pull - size * basis.lengths)
+                less = np.where(refused[side], 0.0, size * (2.0 * pull - size * basis.lengths))
                 row = int(np.argmax(less))
                 if less[row] > gain:
-                    best, gain = (row, there[row], size[row]), float(less[row])
+                    best, gain = (side, row, there[row], size[row]), float(less[row])
             if best is None:
                 break
-            row, to, size_of = best
+            side, row, to, size_of = best
+            if allowed is not None and not allowed(steps[[to]], np.array([row]))[0]:
+                refused[side, row] = True
+                continue
             place[row] = to
             gap = gap - size_of * basis.vectors[row]
         return np.asarray(steps[place])
 
 
+class Truth(Outcome):
+    """A response that is false or true, such as ``I(wage > 20)``, as 0 and 1."""
+
+    @classmethod
+    def of_share(cls, design: Design, share: float) -> Truth | None:
+        """None where the response is something else."""
+        points = {
+            name: np.linspace(variable.lower, variable.upper, LADDER)
+            for name in design.response_variables
+            if isinstance(variable := design.domain[name], Numeric)
+        }
+        if len(points) != 1 or len(design.response_variables) != 1:
+            return None
+        values = design.response(points)
+        if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
+            return None
+        shares = np.array([1.0 - share, share]).clip(0.0, 1.0)
+        law = Law(shares, np.array([-0.5, 0.5]), np.array([0.5, 1.5]), True)
+        return cls(design, design.response_name, law, (0.0, 1.0))
+
+    def forward(self, raw: Array) -> Array:
+        """The values themselves."""
+        return raw
+
+
 @dataclass(frozen=True, slots=True)
-class _Basis:
+class Basis:
     """Orthonormal basis U of the columns: least squares on y gives ``U'y``.
 
     Attributes
@@ -230,7 +319,7 @@ class _Basis:
     scale: Array
 
     @classmethod
-    def of(cls, columns: Array) -> _Basis:
+    def of(cls, columns: Array) -> Basis:
         length = np.linalg.norm(columns, axis=0)
         unit = np.where(length > 0.0, length, 1.0)
         u, s, vt = np.linalg.svd(columns / unit, full_matrices=False)

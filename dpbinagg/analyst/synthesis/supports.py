@@ -130,33 +130,48 @@ def _same(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
     return bool(rank(np.hstack([one[0], other[0]])) == rank(other[0]) == rank(one[0]))
 
 
-def calibrated_models(release: Released, model: Design | None = None) -> list[Design]:
-    """The models that a "calibrated" table reproduces.
+def calibrated_models(release: Released, model: Design | None = None) -> dict[str, Design]:
+    """The models that a "calibrated" table reproduces, by name.
 
-    Of a study the largest declared model of every outcome, in the order of the study.
+    Of a study the largest declared model of every outcome: a table has one column for it. Outcomes
+    that are no function of one number cannot be moved.
     """
     if not release.models:
-        return [release.design if model is None else model]
-    largest: dict[str, Design] = {}
-    for formula in release.models.values():
+        return {"": release.design if model is None else model}
+    largest: dict[str, tuple[str, Design]] = {}
+    for name, formula in release.models.items():
         design = build_design(formula, release.declared, dict(release.design.constants))
-        held = largest.get(design.response_name)
-        if held is None or len(design.column_names) > len(held.column_names):
-            largest[design.response_name] = design
-    # A table has one column for an outcome: the model that is larger decides on it.
-    kept: dict[tuple[str, ...], Design] = {}
-    for design in largest.values():
-        held = kept.get(design.response_variables)
-        if held is None or len(design.column_names) > len(held.column_names):
-            kept[design.response_variables] = design
-    return list(kept.values())
+        if not _movable(release, design):
+            continue
+        (outcome,) = design.response_variables
+        if outcome not in largest or len(design.column_names) > len(
+            largest[outcome][1].column_names
+        ):
+            largest[outcome] = name, design
+    return dict(largest.values())
+
+
+def calibrated_names(release: Released) -> list[str]:
+    """Names of the models of a study that a "calibrated" table reproduces."""
+    return list(calibrated_models(release))
+
+
+def _movable(release: Released, design: Design) -> bool:
+    """Whether an outcome is a function of one number that can be undone, or a whole number."""
+    names = design.response_variables
+    if len(names) != 1 or names[0] in design.variables:
+        return False
+    variable = release.declared.get(names[0])
+    if not isinstance(variable, Numeric):
+        return False
+    return variable.integer or design.invert_response(np.zeros(1)) is not None
 
 
 def tag_of(
     release: Released, kind: str, copies: int, rows: int, model: Design | None = None
 ) -> Tag:
     """The tag of a table of a release."""
-    models = calibrated_models(release, model) if kind == "calibrated" else []
+    models = list(calibrated_models(release, model).values()) if kind == "calibrated" else []
     return Tag(
         kind,
         copies,
@@ -167,18 +182,18 @@ def tag_of(
         domain_to_plain(release.outer.domain),
         [one.formula for one in models],
         [dict(zip(COLUMNS, row, strict=True)) for row in supports(release, models).to_numpy()],
-        list(getattr(release, "rules", ())),
+        list(release.rules),
     )
 
 
 def supports(release: Released, models: Sequence[Design] | None = None) -> pd.DataFrame:
     """What "calibrated" tables of a release support: columns what, support, how."""
-    models = calibrated_models(release) if models is None else models
+    models = list(calibrated_models(release).values()) if models is None else models
     known = margins(release.transcript)
     rows: list[tuple[str, str, str]] = [_of_model(release, model) for model in models]
     declared = [f for f in release.models.values() if f not in {m.formula for m in models}]
     rows += [
-        (formula, NOISE, "declared beside a larger model of the outcome, which decides")
+        (formula, NOISE, "declared beside a model of this outcome that decides; errors from copies")
         for formula in declared
     ]
     moments = release.transcript.first(MOMENTS) is not None
@@ -211,7 +226,7 @@ def supports(release: Released, models: Sequence[Design] | None = None) -> pd.Da
     if "count" in release.statistics and release.n_bins > 1:
         what = (
             f"{release.n_bins} bins of {_listed(list(release.partition.variables))}; what they do "
-            "not show is taken to be absent from a single table, and left open by copies"
+            "not show is absent from a table and from all its copies, whatever the records say"
         )
         rows.append((shown, BINS, what))
     else:
@@ -246,7 +261,7 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
-def in_words(frame: pd.DataFrame) -> str:
+def in_words(frame: pd.DataFrame, rules: Sequence[str] = ()) -> str:
     """The table of what is supported as a list in Markdown, the most supported first."""
     heads = {
         EXACT: "What the synthetic records reproduce",
@@ -262,6 +277,9 @@ def in_words(frame: pd.DataFrame) -> str:
                 f"- {what}: {how}." for what, how in zip(rows["what"], rows["how"], strict=True)
             ]
             parts.append(f"**{head}.**\n\n" + "\n".join(lines))
+    if rules:
+        kept = "\n".join(f"- `{rule}`" for rule in rules)
+        parts.append(f"**What holds in every row**, for it was declared to.\n\n{kept}")
     return "\n\n".join(parts)
 
 

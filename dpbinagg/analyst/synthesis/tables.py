@@ -12,7 +12,8 @@ follow the published law given the release, and their bin sums are the released 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -26,8 +27,9 @@ from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
 from dpbinagg.analyst.synthesis.copies import draw_params, drawn_noise, redrawn
 from dpbinagg.analyst.synthesis.joint import Joint
-from dpbinagg.analyst.synthesis.laws import released_laws
-from dpbinagg.analyst.synthesis.outcome import Outcome
+from dpbinagg.analyst.synthesis.keeper import Keeper
+from dpbinagg.analyst.synthesis.laws import Law, released_laws
+from dpbinagg.analyst.synthesis.outcome import Outcome, Truth
 from dpbinagg.analyst.synthesis.response import (
     beyond,
     bounded_response,
@@ -35,6 +37,7 @@ from dpbinagg.analyst.synthesis.response import (
     errors,
     orthonormal_basis,
 )
+from dpbinagg.analyst.synthesis.settle import Target, settled
 from dpbinagg.analyst.synthesis.spread import Spreader
 from dpbinagg.analyst.synthesis.supports import TAG, tag_of
 from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
@@ -43,7 +46,7 @@ from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
 from dpbinagg.formula.design import linear_map
 from dpbinagg.inputs import SyntheticKind
-from dpbinagg.public.domain import Numeric, Rows, column_of, spread_rows
+from dpbinagg.public.domain import Numeric, Rows, column_of, rows_of, spread_rows
 from dpbinagg.release.transcript import Released
 
 KINDS = get_args(SyntheticKind)
@@ -68,6 +71,7 @@ def synthesize(
     rng: Any = None,
     design: Design | None = None,
     steps: Steps | None = None,
+    declared: Sequence[tuple[Design, Estimate]] = (),
 ) -> pd.DataFrame:
     """Make synthetic records from a release.
 
@@ -92,6 +96,8 @@ def synthesize(
         The model of `estimate` where that is smaller than the release's.
     steps : Steps, optional
         Where moments and rounds of the release lead.
+    declared : sequence of (Design, Estimate)
+        Of a study: the models that "calibrated" rows reproduce together.
 
     Returns
     -------
@@ -111,14 +117,18 @@ def synthesize(
             f"{len(model.column_names)} columns; pass the design of the smaller model"
         )
     generator = np.random.default_rng(rng)
-    source = _Source(release, estimate, model, size, kind, steps)
+    source = _Source(release, estimate, model, size, kind, steps, tuple(declared))
     maker = _Maker(source)
-    params = draw_params(estimate, copies, generator) if copies > 1 else estimate.params[None, :]
+    estimates = [estimate, *(one for _, one in declared)]
+    drawn = [
+        draw_params(one, copies, generator) if copies > 1 else one.params[None, :]
+        for one in estimates
+    ]
     frames = []
     for number in range(copies):
         if copies > 1 and kind == "calibrated":
             maker = _Maker(source, generator)
-        frame, bin_of = maker.make(params[number], generator)
+        frame, bin_of = maker.make([params[number] for params in drawn], generator)
         _refuse_clash(frame, bin_id, copies > 1)
         if bin_id:
             frame[BIN] = bin_of
@@ -144,6 +154,7 @@ class _Source:
     given_size: int | None
     kind: str
     steps: Steps | None
+    declared: tuple[tuple[Design, Estimate], ...] = ()
 
     @property
     def size(self) -> int:
@@ -167,13 +178,32 @@ class _Maker:
         self.spreader = Spreader.of(self.release)
         self.released_params = self._released_params()
         laws = released_laws(self.release)
-        self.joint = Joint(self.release, self.spreader, laws, steps, noise)
         self.outcome = Outcome.of(self.release.design, laws, self.release.declared)
+        self.targets = self._targets(laws)
+        self.keeper = Keeper.of(self.release, [one.outcome.name for one in self.targets])
+        among = self.keeper.among(self.release.design.variables) if self.keeper.rules else None
+        self.joint = Joint(self.release, self.spreader, laws, steps, noise, among)
+
+    def _targets(self, laws: dict[str, Law]) -> list[Target]:
+        """What least squares on "calibrated" rows shall return, but for what is drawn so."""
+        declared = self.source.declared
+        if not declared and self.release.rules:
+            declared = ((self.model, self.estimate),)
+        found = []
+        for design, estimate in declared:
+            outcome = Outcome.of(design, laws, self.release.declared)
+            if outcome is not None:
+                found.append(Target(outcome, estimate.params, estimate.scale))
+        return found
 
     def make(
-        self, params: Array, rng: np.random.Generator
+        self, drawn: Sequence[Array], rng: np.random.Generator
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """One table and the bin of each of its rows."""
+        """One table and the bin of each of its rows.
+
+        `drawn` are coefficients of the model of the release, and of the declared ones of a study.
+        """
+        params = drawn[0]
         if self.kind == "binagg":
             return binagg_rows(self.release, self.source.given_size, rng)
         if self.kind == "calibrated" and self.release.design.variables:
@@ -190,15 +220,70 @@ class _Maker:
         if self.kind == "calibrated" and self.outcome is not None:
             sd = self.joint.error_sds(rows, len(bin_of), self.estimate.scale)
             raw, response = self.outcome.draw(columns, params, misfit, sd, rng)
+        elif self.kind == "calibrated" and self._response_is_there(rows):
+            response = self.release.design.response(rows)
         elif self.kind == "calibrated":
-            error = errors(misfit, self.estimate.scale, rng)
-            response = calibrated_response(columns, params, error, self.estimate.scale)
+            response = self._other_response(columns, params, misfit, rng)
         else:
             response = self._inside(columns @ self.estimate.params + misfit, bin_of, rng)
         order = rng.permutation(len(bin_of))
+        if self.kind == "calibrated" and (raw is not None or self._response_is_there(rows)):
+            known = (
+                rows if raw is None else {self.release.design.response_variables[0]: raw, **rows}
+            )
+            known = self._settled(known, drawn, rng)
+            if self.release.design.variables:
+                bin_of = self.release.partition.locate(known)
+            return self._raw_frame(known, order), bin_of[order]
         rows = {name: values[order] for name, values in rows.items()}
-        made = None if raw is None else raw[order]
-        return self._frame(rows, response[order], made), bin_of[order]
+        frame, bin_of = self._frame(rows, response[order]), bin_of[order]
+        return self._ruled(frame, bin_of, rng)
+
+    def _other_response(
+        self, columns: Array, params: Array, misfit: Array, rng: np.random.Generator
+    ) -> Array:
+        """A response that is no function of one counted number: false or true, or normal."""
+        truth = Truth.of_share(self.release.design, float(np.mean(columns @ params)))
+        if truth is None:
+            error = errors(misfit, self.estimate.scale, rng)
+            return calibrated_response(columns, params, error, self.estimate.scale)
+        sd = np.full(len(columns), np.sqrt(self.estimate.scale))
+        return truth.draw(columns, params, misfit, sd, rng)[1]
+
+    def _ruled(
+        self, frame: pd.DataFrame, bin_of: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Rows that keep the rules; those that break one become copies of others."""
+        keeper = self.keeper.among(list(frame.columns))
+        if not keeper.rules:
+            return frame, bin_of
+        rows = keeper.derived(rows_of(frame, self.release.domain))
+        kept = keeper.holds(rows)
+        if not kept.any():
+            raise ReleaseError(keeper.refusal())
+        for _, name in keeper.order:
+            frame[name] = column_of(rows[name], self.release.domain[name])
+        donor = np.where(kept, np.arange(len(kept)), rng.choice(np.flatnonzero(kept), len(kept)))
+        return frame.take(donor).reset_index(drop=True), bin_of[donor]
+
+    def _response_is_there(self, rows: Rows) -> bool:
+        """Whether the variables of the response are among the covariates, as in studies."""
+        return set(self.release.design.response_variables) <= set(rows)
+
+    def _settled(self, rows: Rows, drawn: Sequence[Array], rng: np.random.Generator) -> Rows:
+        """Rows on which all declared models are calibrated, and which keep all rules."""
+        params = drawn[1:] if self.source.declared else drawn
+        known = [design for design, _ in self.source.declared] or [self.model]
+        targets = [replace(one, params=params[known.index(one.design)]) for one in self.targets]
+        if not targets and not self.keeper.rules:
+            return rows
+        return settled(rows, targets, self.keeper, rng)
+
+    def _raw_frame(self, rows: Rows, order: NDArray[np.intp]) -> pd.DataFrame:
+        """A table of raw variables, those of the response first."""
+        names = dict.fromkeys((*self.release.design.response_variables, *rows))
+        domain = self.release.domain
+        return pd.DataFrame({name: column_of(rows[name][order], domain[name]) for name in names})
 
     def weights(self) -> Array:
         """Share of rows of every bin: the noisy counts that stand out of the noise."""
@@ -261,6 +346,9 @@ class _Maker:
         for factor in (1, 10, 100, 1000):
             rows = spread_rows(domain, factor * n, rng)
             defined = np.isfinite(self.release.design.columns(rows)).all(axis=1)
+            if self.joint.keeper is not None:
+                rows = self.joint.keeper.derived(rows)
+                defined &= self.joint.keeper.holds(rows)
             if defined.sum() >= n:
                 break
         kept = np.resize(np.flatnonzero(defined), n)
@@ -294,10 +382,8 @@ class _Maker:
             values = match_whole_means(values, groups, target, low, high)
         return values
 
-    def _frame(self, rows: Rows, response: Array, raw: Array | None = None) -> pd.DataFrame:
+    def _frame(self, rows: Rows, response: Array) -> pd.DataFrame:
         name, values = self._raw_response(rows, response)
-        if raw is not None and self.outcome is not None and name == self.outcome.name:
-            values = raw.astype(np.int64) if self.outcome.law.whole else raw
         columns: dict[str, Any] = {name: values}
         for variable, data in rows.items():
             if variable not in columns:
@@ -316,7 +402,8 @@ class _Maker:
                 if variable.integer:
                     values = np.rint(values).astype(np.int64)
             return name, values
-        return transformed_name(design), response
+        whole = bool(np.isin(response, (0.0, 1.0)).all())
+        return transformed_name(design), response.astype(np.int64) if whole else response
 
 
 def _undoes(design: Design, rows: Rows, name: str, raw: Array, response: Array) -> bool:
