@@ -99,7 +99,7 @@ def test_declared_models_have_the_released_errors_and_others_those_of_both_parts
 @pytest.mark.parametrize(
     "how", ["interaction", "subgroup", "logit", "weights"], ids=lambda name: name
 )
-def test_what_bins_alone_show_is_flagged(copies, how):
+def test_what_bins_alone_show_is_refused(copies, how):
     groups = [copy for _, copy in copies.groupby("copy")]
     fits = {
         "interaction": lambda g: smf.ols("np.log(wage) ~ educ * union", g).fit(),
@@ -107,8 +107,11 @@ def test_what_bins_alone_show_is_flagged(copies, how):
         "logit": lambda g: smf.logit("I((wage > 20) * 1) ~ educ", g).fit(disp=0),
         "weights": lambda g: smf.wls("np.log(wage) ~ educ", g, weights=g.exper + 1).fit(),
     }
+    found = [fits[how](group) for group in groups]
+    with pytest.raises(ReleaseError, match="only as far as bins show"):
+        combine_copies(found)
     with pytest.warns(SupportWarning, match="only as far as bins show"):
-        combined = combine_copies([fits[how](group) for group in groups])
+        combined = combine_copies(found, unsupported="warn")
     assert combined.support == BINS
     assert "as far as bins show" in repr(combined)
 
