@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbinagg.analyst.estimators import COV_TYPES, choose, misnomer, resolve
 from dpbinagg.analyst.fit import Estimates, fold, fold_together
-from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.errors import IdentificationWarning, ReleaseError

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.fit import total
-from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.adjust import match_whole_means
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.binagg import binagg_rows
