@@ -189,7 +189,8 @@ def plan(
 
     Examples
     --------
-    >>>     >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
+    >>> from dpbinagg import plan
+    >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
     >>> list(found.frame.columns)
     ['se', 'se_ols', 'ratio', 'detectable', 'identified']
 
