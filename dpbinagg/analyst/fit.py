@@ -10,15 +10,22 @@ import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
+from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
+from dpbinagg.analyst.ols.rounds import round_mus
 from dpbinagg.analyst.ols.smaller import never_seen, smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start
 from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.release.questions import MOMENTS, scores_of
-from dpbinagg.release.transcript import Released, margins, number, rounds
+from dpbinagg.release.questions import JOINT, MOMENTS, matrix_limits, scores_of
+from dpbinagg.release.transcript import Released, joint_rounds, margins, number, rounds
+
+CHANGED = (
+    "the rounds of scores do not follow from the moments of the release; it was changed, or made "
+    "by another version of the package"
+)
 
 
 def released_bins(release: Released) -> Bins | None:
@@ -194,11 +201,35 @@ def fold(release: Released, model: Design | None = None, name: str | None = None
     except FormulaError:
         raise
     except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
-        raise ReleaseError(
-            "the rounds of scores do not follow from the moments of the release; it was "
-            "changed, or made by another version of the package"
-        ) from None
+        raise ReleaseError(CHANGED) from None
     return steps
+
+
+def fold_together(release: Released, models: Mapping[str, Design]) -> dict[str, Steps | None]:
+    """The same for all declared models of a study, which have rounds together.
+
+    Parameters
+    ----------
+    release : Released
+    models : mapping of Design
+        On the bounds of `outer`.
+    """
+    transcript = release.transcript
+    if transcript.first(JOINT) is None:
+        return {name: fold(release, design, name) for name, design in models.items()}
+    started = {name: fold(release, design) for name, design in models.items()}
+    together = Together({name: steps for name, steps in started.items() if steps is not None})
+    mus = round_mus(release.allocation.scores)
+    try:
+        for mu, one in zip(mus, joint_rounds(transcript, models), strict=True):
+            limits = {name: matrix_limits(e.question) for name, e in one.matrices.items()}
+            answers = {name: entry.answer for name, entry in one.matrices.items()}
+            together = together.replayed(mu, one.request, limits, (one.answer, one.noise), answers)
+    except FormulaError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
+        raise ReleaseError(CHANGED) from None
+    return dict(together.steps)
 
 
 def sub_model(release: Released, design: Design) -> Array:

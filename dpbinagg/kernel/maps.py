@@ -187,6 +187,11 @@ class NormCells(Cells):
             raise ValueError("cells of a norm need one of w, r, wr")
         object.__setattr__(self, "n_cells", len(self.edges))
 
+    def check(self, projection: Projection | None) -> None:
+        super().check(projection)
+        if projection is not None and projection.blocks and self.vector != "wr":
+            raise ValueError("with several residuals cells are of the length of w r alone")
+
     def index(self, view: View, projection: Projection | None) -> Integers:
         assert projection is not None
         norm = view.projected(projection).lengths[self.vector]
@@ -327,6 +332,11 @@ class Cut(Map):
         require_limit(self.limit)
         object.__setattr__(self, "unit", self.limit**self.power)
 
+    def check(self, projection: Projection | None) -> None:
+        super().check(projection)
+        if projection is not None and projection.blocks and self.vector != "wr":
+            raise ValueError("with several residuals a map looks at w r alone")
+
     def shape(self, k: int) -> tuple[int, ...]:
         return (k,)
 
@@ -353,6 +363,55 @@ class UnitInside(Cut):
     def answer(self, noisy: Floats, k: int) -> Floats:
         """The vector in its units; then the sum of what lies inside."""
         return np.append(noisy[:k] * self.limit, noisy[k])
+
+
+@dataclass(frozen=True, eq=False)
+class Shares(Cut):
+    """Squared lengths of blocks of a vector that is cut as a whole: ``sum_{i in b} d_i^2``.
+
+    Norm: the numbers q_b are not negative and add up to ``|d|^2 <= 1``, so ``sum q_b^2 <= 1``. They
+    are cut toward zero.
+
+    Attributes
+    ----------
+    blocks : tuple of int
+        Numbers of rows, one block after another.
+    """
+
+    power = 2
+    blocks: tuple[int, ...]
+
+    def check(self, projection: Projection | None) -> None:
+        super().check(projection)
+        if projection is None or sum(self.blocks) != len(projection.whitening):
+            raise ValueError("the blocks of shares must be all rows of a vector")
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        return (len(self.blocks),)
+
+    def vectors(self, view: View, projection: Projection) -> Floats:
+        """d of every record, whole."""
+        return view.cut(projection, self.vector, self.limit, self.bits)
+
+    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
+        assert projection is not None
+        whole, start = self.vectors(view, projection), 0
+        for b, size in enumerate(self.blocks):
+            part = whole[start : start + size]
+            share = np.einsum("ij,ij->j", part, part) * 2.0**-self.bits
+            sums[b] += int(np.trunc(share, out=share).sum())
+            start += size
+
+
+@dataclass(frozen=True, eq=False)
+class SharesBeyond(Shares):
+    """``1{|v| > limit}`` times the shares of blocks in ``|v|^2``. Norm: as `Shares`, of v/|v|."""
+
+    power = 0
+
+    def vectors(self, view: View, projection: Projection) -> Floats:
+        """v/|v| of those that are longer than `limit`."""
+        return view.directions(projection, self.vector, self.limit, self.bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -541,7 +600,9 @@ class Moments(Map):
         object.__setattr__(self, "norm2", norm2)
 
     def check(self, projection: Projection | None) -> None:
-        if projection is None or self.size not in (0, len(projection.whitening)):
+        if projection is None or projection.blocks:
+            raise ValueError("moments need a projection with one residual")
+        if self.size not in (0, len(projection.whitening)):
             raise ValueError("moments need a projection with as many rows as their vector, or none")
 
     @cached_property

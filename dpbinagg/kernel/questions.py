@@ -191,7 +191,9 @@ class Engine(Protocol):
 _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(maps.OneHot, maps.UnitInside, maps.Direction, maps.Outer, maps.OuterBeyond),
+        *(maps.OneHot, maps.UnitInside, maps.Shares, maps.SharesBeyond),
+        *(maps.Direction, maps.Outer),
+        maps.OuterBeyond,
         *(maps.Deviations, maps.Tensor, maps.Moments),
         *(maps.Everyone, maps.Completeness, maps.NumberCells, maps.LevelCells),
         *(maps.NormCells, maps.BinCells, Projection, Question),

@@ -291,25 +291,36 @@ class Projection:
     ----------
     whitening : (k, m) array
         W; rounded so that products with f are exact.
-    coefficients : (m,) array
-        b, in units of the response; rounded likewise.
+    coefficients : (m,) array, or (B, m) array
+        b, in units of the response; rounded likewise. One for each block of rows of W where there
+        are blocks.
     centre_y, scale_y : float
         Of the response.
+    blocks : tuple of int
+        Numbers of rows of W, one block after another, each with a residual of its own: several
+        models at once, whose contributions w r are one vector. Empty where there is one residual.
     """
 
     whitening: Floats
     coefficients: Floats
     centre_y: float
     scale_y: float
+    blocks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("coefficients", "whitening"):
-            rounded = on_grid(np.asarray(getattr(self, name), dtype=np.float64))
-            object.__setattr__(self, name, rounded)
+        for name, sizes in (("coefficients", (1,) * len(self.blocks)), ("whitening", self.blocks)):
+            given = np.asarray(getattr(self, name), dtype=np.float64)
+            # A block is in units of its own, and is rounded to a grid of its own.
+            parts = np.split(given, np.cumsum(sizes)[:-1]) if sizes else [given]
+            rounded = [on_grid(part) for part in parts]
+            object.__setattr__(self, name, np.concatenate(rounded) if sizes else rounded[0])
         if not (np.isfinite(self.centre_y) and np.isfinite(self.scale_y)):
             raise ValueError("a projection needs finite numbers")
-        if self.whitening.shape[1:] != self.coefficients.shape:
+        residuals = (len(self.blocks),) if self.blocks else ()
+        if (*residuals, *self.whitening.shape[1:]) != self.coefficients.shape:
             raise ValueError("a projection needs as many coefficients as columns of its whitening")
+        if self.blocks and (min(self.blocks) < 1 or sum(self.blocks) != len(self.whitening)):
+            raise ValueError("the blocks of a projection must be all rows of its whitening")
 
 
 @dataclass
@@ -341,7 +352,10 @@ class Mapped(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """w, (k, n); r, (n,); and the lengths of "w", "r" and "wr", (n,)."""
+    """w, (k, n); r, (n,); and the lengths of "w", "r" and "wr", (n,).
+
+    Where there are blocks, w is the vector w r itself, r is 1, and "wr" the only length.
+    """
 
     w: Floats
     r: Floats
@@ -427,7 +441,8 @@ class View:
         if projection.whitening.shape[1] != self._rows.size:
             raise ValueError("a projection must have a column for every entry of f")
         f, codes = self.factors
-        both = self.room(("projected", id(projection)), k + 1, self.n)
+        residuals = len(projection.blocks) or 1
+        both = self.room(("projected", id(projection)), k + residuals, self.n)
         # W and b, one below the other, in units of a factor.
         matrix = np.vstack([projection.whitening, projection.coefficients]) * (1.0 / ONE)
         place = self._rows.n_numbers - 1
@@ -439,8 +454,17 @@ class View:
             # Sums of exact numbers of one grid are exact.
             both += (matrix[:, place : place + size] * ONE)[:, code]
             place += size
-        residual = f[-1] * (projection.scale_y / ONE) + projection.centre_y
-        residual -= both[-1]
+        response = f[-1] * (projection.scale_y / ONE) + projection.centre_y
+        if projection.blocks:
+            own = response - both[k:]
+            start = 0
+            for r, size in zip(own, projection.blocks, strict=True):
+                both[start : start + size] *= r
+                start += size
+            lengths = {"wr": norms(both[:k])}
+            found = self._held[projection] = Projected(both[:k], np.ones(self.n), lengths)
+            return found
+        residual = response - both[-1]
         lengths = {"w": norms(both[:-1]), "r": np.abs(residual)}
         lengths["wr"] = lengths["w"] * lengths["r"]
         found = self._held[projection] = Projected(both[:-1], residual, lengths)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
+from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
@@ -26,6 +27,10 @@ from dpbinagg.reading import open_source
 from dpbinagg.release.questions import (
     bin_questions,
     count_question,
+    joint_answer,
+    joint_question,
+    matrix_answer,
+    matrix_question,
     moment_question,
     round_answer,
     round_question,
@@ -143,8 +148,7 @@ def estimate(
     """Second moments and rounds of scores: the analyst asks, the curator answers.
 
     Requests are functions of what was released before, hence public. The models of a study share
-    the moments; each round asks for the scores of all of them in one pass, each with
-    ``mu/sqrt(m)``.
+    the moments, and have rounds together.
     """
     rows = coded_rows(outer)
     whole = begin(outer, working, counts.margins)
@@ -157,15 +161,37 @@ def estimate(
         name: Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
         for name, plan in plans.items()
     }
-    for mu in round_mus(allocation.scores) if allocation.scores else ():
+    mus = round_mus(allocation.scores) if allocation.scores else ()
+    if len(found) > 1:
+        return ask_together(dialogue, rows, found, mus)
+    for mu in mus:
         progress.step("residual scores")
-        each = mu if len(found) == 1 else mu / math.sqrt(len(found)) * (1.0 - 2.0**-50)
-        planned = {name: plan_round(steps.state, each) for name, steps in found.items()}
-        asked = [round_question(one, rows, scores_of(name)) for name, (_, one) in planned.items()]
-        answers = dialogue.ask(asked, [each] * len(asked), rows)
-        for (name, (state, request)), answer in zip(planned.items(), answers, strict=True):
-            found[name] = found[name].taken(state, request, *round_answer(request, answer))
+        for name, steps in found.items():
+            state, request = plan_round(steps.state, mu)
+            (answer,) = dialogue.ask([round_question(request, rows, scores_of(name))], [mu], rows)
+            found[name] = steps.taken(state, request, *round_answer(request, answer))
     return found
+
+
+def ask_together(
+    dialogue: Dialogue,
+    rows: Rows,
+    found: Mapping[str | None, Steps],
+    mus: Sequence[float],
+) -> dict[str | None, Steps]:
+    """Rounds of several models: each asks for one vector of all contributions, and for matrices."""
+    together = Together({str(name): steps for name, steps in found.items()})
+    for mu in mus:
+        progress.step("residual scores")
+        asked, joint_mu, own = together.plan(mu)
+        about = {name: matrix_question(one, rows, name) for name, one in asked.each.items()}
+        held = {name: question for name, question in about.items() if question is not None}
+        questions = [joint_question(asked.joint, rows), *held.values()]
+        first, *rest = dialogue.ask(questions, [joint_mu, *[own] * len(held)], rows)
+        told = dict(zip(held, rest, strict=True))
+        matrices = {name: matrix_answer(one, told.get(name)) for name, one in asked.each.items()}
+        together = together.taken(asked, *joint_answer(asked.joint, first), matrices)
+    return {name: together.steps[str(name)] for name in found}
 
 
 def privacy_of(curator: Curator, settings: Settings) -> Privacy:

@@ -135,3 +135,86 @@ class RoundAnswer:
     far: Floats | None = None
     direction: Floats | None = None
     meat: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JointRequest:
+    """Ask for one round of scores of several models: contributions u_b are one vector, one clip.
+
+    Attributes
+    ----------
+    coefficients : (B, m) array
+        Of each model.
+    whitening : (k, m) array
+        One block of rows a model, over its residual standard deviation.
+    blocks : tuple of int
+        Numbers of rows.
+    clip : float
+        T: the vector of all contributions is cut to this length.
+    square_clip : float
+        T_s: in squared lengths of blocks it is cut to this length.
+    edges : (c,) array, ascending
+        Cells of its length, the last one open; shorter ones are in no cell.
+    last : bool
+        The last round asks for directions of what was cut.
+    """
+
+    coefficients: Floats
+    whitening: Floats
+    blocks: tuple[int, ...]
+    clip: float
+    square_clip: float
+    edges: Floats
+    last: bool
+
+
+SHARES = 0.25
+"""Weight of the squared lengths of the models' blocks: standard deviations of residuals within a
+few per cent, for 3% of the score's precision."""
+
+
+SHARES_BEYOND = 0.2
+"""Weight of the shares of blocks in what is cut: they tell whose the tail is."""
+
+
+def joint_weights(last: bool) -> dict[str, float]:
+    """Weights of the groups of a joint round by name; score and inside are one group."""
+    if last:
+        return {"score": 1.0, "counts": LAST_COUNTS, "shares": SHARES} | {
+            "direction": DIRECTION,
+            "beyond": SHARES_BEYOND,
+        }
+    return {"score": 1.0, "counts": COUNTS, "shares": SHARES}
+
+
+def joint_norm(last: bool) -> float:
+    """Noise of the joint score in units of ``T/mu``."""
+    return float(np.sqrt(sum(weight**2 for weight in joint_weights(last).values())))
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """Answer to a `JointRequest`, or the standard deviations of its noise.
+
+    Attributes
+    ----------
+    score : (k,) array
+        ``sum u min(1, T/|u|)``.
+    inside : float
+        ``sum (1 - min(1, |u|/T)^2)``.
+    counts : (c,) array
+        Records by cell of |u|.
+    shares : (B,) array
+        ``sum |u_b|^2 min(1, T_s/|u|)^2``.
+    direction : (k,) array or None
+        ``sum 1{|u| > T} u/|u|``.
+    beyond : (B,) array or None
+        ``sum 1{|u| > T_s} |u_b|^2/|u|^2``.
+    """
+
+    score: Floats
+    inside: float
+    counts: Floats
+    shares: Floats
+    direction: Floats | None = None
+    beyond: Floats | None = None

@@ -33,6 +33,8 @@ from dpbinagg.kernel.maps import (
     OneHot,
     Outer,
     OuterBeyond,
+    Shares,
+    SharesBeyond,
     Tensor,
     UnitInside,
 )
@@ -40,7 +42,15 @@ from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, weights
+from dpbinagg.public.rounds import (
+    JointAnswer,
+    JointRequest,
+    MomentRequest,
+    RoundAnswer,
+    RoundRequest,
+    joint_weights,
+    weights,
+)
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +68,14 @@ six times in a thousand."""
 def scores_of(model: str | None) -> str:
     """Name of the rounds of a model of a study; of the only one without a name."""
     return SCORES if model is None else f"{SCORES} of {model}"
+
+
+JOINT = "residual scores of all models"
+
+
+def matrices_of(model: str) -> str:
+    """Name of the matrices of a model of a study."""
+    return f"squares of {model}"
 
 
 def count_question() -> Question:
@@ -186,10 +204,12 @@ def columns_in_bins(scaling: BinScaling, deviations: Floats) -> Floats:
     return found
 
 
-def _projection(whitening: Floats, coefficients: Floats, rows: Rows) -> Projection:
+def _projection(
+    whitening: Floats, coefficients: Floats, rows: Rows, blocks: tuple[int, ...] = ()
+) -> Projection:
     # A question needs a W of at least one row.
     whitening = whitening if len(whitening) else np.zeros((1, rows.size))
-    return Projection(whitening, coefficients, rows.centre_y, rows.scale_y)
+    return Projection(whitening, coefficients, rows.centre_y, rows.scale_y, blocks)
 
 
 def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Question:
@@ -197,17 +217,104 @@ def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Que
     maps: dict[str, Map] = {
         "score": UnitInside("wr", request.clip),
         "counts": OneHot(NormCells("wr", request.edges)),
+        **_matrices(request),
     }
     if request.last:
         maps["direction"] = Direction("wr", request.clip)
-        maps["meat"] = Outer("wr", request.meat_clip)
-    elif request.radius is not None:
-        maps["gram"] = Outer("w", request.radius)
-        maps["beyond"] = OuterBeyond("w", request.radius)
-        maps["far"] = OneHot(NormCells("w", request.far_edges))
     groups = weigh([(weight, maps[name]) for name, weight in weights(request).items()])
     projection = _projection(request.whitening, request.coefficients, rows)
     return Question(name, groups, projection)
+
+
+def _matrices(request: RoundRequest) -> dict[str, Map]:
+    """The maps of a round that give matrices: of w in one that approaches, of w r in the last."""
+    if request.last:
+        return {"meat": Outer("wr", request.meat_clip)}
+    if request.radius is None:
+        return {}
+    return {
+        "gram": Outer("w", request.radius),
+        "beyond": OuterBeyond("w", request.radius),
+        "far": OneHot(NormCells("w", request.far_edges)),
+    }
+
+
+def joint_question(request: JointRequest, rows: Rows) -> Question:
+    """One round of scores of several models."""
+    maps: dict[str, Map] = {
+        "score": UnitInside("wr", request.clip),
+        "counts": OneHot(NormCells("wr", request.edges)),
+        "shares": Shares("wr", request.square_clip, request.blocks),
+        "direction": Direction("wr", request.clip),
+        "beyond": SharesBeyond("wr", request.square_clip, request.blocks),
+    }
+    groups = weigh([(w, maps[name]) for name, w in joint_weights(request.last).items()])
+    projection = _projection(request.whitening, request.coefficients, rows, request.blocks)
+    return Question(JOINT, groups, projection)
+
+
+def joint_answer(request: JointRequest, answer: Answer) -> tuple[JointAnswer, JointAnswer]:
+    """The answer to `joint_question`, and its noise."""
+
+    def read(groups: Sequence[Floats]) -> JointAnswer:
+        found = dict(zip(joint_weights(request.last), groups, strict=True))
+        score = found.pop("score")
+        return JointAnswer(score=score[:-1], inside=float(score[-1]), **found)
+
+    return read(answer.values), read(answer.scales)
+
+
+def joint_request(question: Question) -> JointRequest:
+    """The request that `joint_question` asked."""
+    projection, held = question.projection, {type(map_): map_ for _, map_ in question.groups}
+    score, counts, shares = held.get(UnitInside), held.get(OneHot), held.get(Shares)
+    if projection is None or not isinstance(score, UnitInside) or not isinstance(shares, Shares):
+        raise ValueError("a question about joint scores must hold them")
+    if not isinstance(counts, OneHot) or not isinstance(counts.cells, NormCells):
+        raise ValueError("a question about joint scores must hold their lengths")
+    return JointRequest(
+        projection.coefficients,
+        projection.whitening,
+        projection.blocks,
+        score.limit,
+        shares.limit,
+        counts.cells.edges,
+        Direction in held,
+    )
+
+
+def matrix_question(request: RoundRequest, rows: Rows, model: str) -> Question | None:
+    """Matrices of one model of a study in a round; None where they would teach nothing."""
+    asked, maps = weights(request), _matrices(request)
+    if not maps:
+        return None
+    groups = weigh([(asked[name], map_) for name, map_ in maps.items()])
+    projection = _projection(request.whitening, request.coefficients, rows)
+    return Question(matrices_of(model), groups, projection)
+
+
+def matrix_answer(
+    request: RoundRequest, answer: Answer | None
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """The answer to `matrix_question` by group, and its noise; empty where it was not asked."""
+    if answer is None:
+        return {}, {}
+    names = list(_matrices(request))
+    return (
+        dict(zip(names, answer.values, strict=True)),
+        dict(zip(names, answer.scales, strict=True)),
+    )
+
+
+def matrix_limits(question: Question) -> dict[str, Any]:
+    """The limits that `matrix_question` asked with, by the fields of `RoundRequest`."""
+    found: dict[str, Any] = {}
+    for _, map_ in question.groups:
+        if isinstance(map_, Outer) and not isinstance(map_, OuterBeyond):
+            found["meat_clip" if map_.vector == "wr" else "radius"] = map_.limit
+        elif isinstance(map_, OneHot) and isinstance(map_.cells, NormCells):
+            found["far_edges"] = map_.cells.edges
+    return found
 
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:

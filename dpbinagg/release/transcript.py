@@ -6,7 +6,7 @@ Estimators, statistics and files are all folds over it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -28,9 +28,10 @@ from dpbinagg.formula.union import combinations
 from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
-from dpbinagg.public.rounds import RoundAnswer, RoundRequest
+from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
 from dpbinagg.release.questions import (
     COUNTS,
+    JOINT,
     MARGINS,
     MOMENTS,
     RESPONSES,
@@ -40,7 +41,10 @@ from dpbinagg.release.questions import (
     column_moments,
     columns_in_bins,
     completeness_answer,
+    joint_answer,
+    joint_request,
     margin_answer,
+    matrices_of,
     moment_request,
     noisy_columns,
     round_answer,
@@ -263,6 +267,38 @@ def rounds(
         yield (request, *round_answer(request, entry.answer))
 
 
+def joint_rounds(transcript: Transcript, models: Iterable[str]) -> Iterator[JointRound]:
+    """Every round of several models: what was asked and answered, and what cost how much."""
+    names = {matrices_of(name): name for name in models}
+    found: list[tuple[Entry, dict[str, Entry]]] = []
+    for entry in transcript:
+        if entry.question.name == JOINT:
+            found.append((entry, {}))
+        elif entry.question.name in names and found:
+            found[-1][1][names[entry.question.name]] = entry
+    for entry, matrices in found:
+        request = joint_request(entry.question)
+        yield JointRound(request, *joint_answer(request, entry.answer), matrices)
+
+
+@dataclass(frozen=True, slots=True)
+class JointRound:
+    """A round of several models, from a transcript.
+
+    Attributes
+    ----------
+    request, answer, noise
+        See `dpbinagg.public.rounds`.
+    matrices : dict of Entry
+        What was asked about the matrices of models.
+    """
+
+    request: JointRequest
+    answer: JointAnswer
+    noise: JointAnswer
+    matrices: dict[str, Entry]
+
+
 def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
     """One-way counts of every variable, the last look at it; see `margin_answer`."""
     found: dict[str, dict[str, Any]] = {}
@@ -391,7 +427,34 @@ def model_statistics(
             table["moments"] = matrix
     if name is not None:
         _put_rounds(found, whole.transcript, scores_of(name))
+        _put_joint(found, whole, name)
     return found
+
+
+def _put_joint(found: tuple[Statistics, Statistics], whole: Released, name: str) -> None:
+    """The rounds of one of several models: its scores and matrices, and what is of all."""
+    held = list(joint_rounds(whole.transcript, whole.models))
+    place = list(whole.models).index(name)
+    if not held:
+        return
+    for table, side in zip(found, ("answer", "noise"), strict=True):
+        table["scores"] = []
+        for one in held:
+            answer, entry = getattr(one, side), one.matrices.get(name)
+            start = sum(one.request.blocks[:place])
+            block = slice(start, start + one.request.blocks[place])
+            # In the units of all models together: contributions over their standard deviations.
+            parts = {"score": answer.score[block], "counts": answer.counts}
+            parts["square"] = answer.shares[place]
+            if answer.direction is not None:
+                parts["direction"] = answer.direction[block]
+            if entry is not None:
+                matrices = _parts(entry)[side == "noise"]
+                asked = ("meat",) if one.request.last else ("gram", "beyond", "far")
+                parts |= dict(zip(asked, matrices, strict=True))
+            table["scores"].append(parts)
+    found[0]["requests"] = [asdict(one.request) for one in held]
+    found[1]["requests"] = []
 
 
 def _put_rounds(found: tuple[Statistics, Statistics], transcript: Transcript, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpbinagg.analyst.estimators import COV_TYPES
-from dpbinagg.analyst.fit import Estimates, fold
+from dpbinagg.analyst.fit import Estimates, fold, fold_together
 from dpbinagg.analyst.ols.steps import Steps
 from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
 from dpbinagg.analyst.synthesis.tables import synthesize
@@ -78,6 +78,15 @@ class Release(Released):
     def steps(self) -> Steps | None:
         """Where moments and rounds of scores lead: a fold over the transcript, computed once."""
         return fold(self)
+
+    @cached_property
+    def steps_of_models(self) -> dict[str, Steps | None]:
+        """The same for each declared model of a study."""
+        outer = {
+            name: ModelRelease.within(self, formula, name).outer
+            for name, formula in self.models.items()
+        }
+        return fold_together(self, outer)
 
     def estimates(self, design: Design | None = None, cov_type: str = "sandwich") -> Estimates:
         """All estimates of a model, by estimator.
@@ -355,7 +364,9 @@ class ModelRelease(Release):
     def steps(self) -> Steps | None:
         """Where the shared moments and the rounds of this model lead."""
         assert self.whole is not None
-        return fold(self.whole, self.outer, self.name)
+        if self.name is not None:
+            return self.whole.steps_of_models[self.name]
+        return fold(self.whole, self.outer)
 
     @cached_property
     def _views(self) -> tuple[Statistics, Statistics]:

@@ -38,6 +38,18 @@ def projection(seed: int = 0, k: int = 4) -> Projection:
     return Projection(rng.normal(size=(k, size)), rng.normal(0, 0.4, size), 0.5, 3.0)
 
 
+BLOCKS = (1, 2, 1)
+
+
+def joint_projection(seed: int = 0) -> Projection:
+    """The same directions in three blocks, each with a residual of its own."""
+    rng = np.random.default_rng(seed)
+    size, k = rows().size, sum(BLOCKS)
+    whitening = rng.normal(size=(k, size)) * np.array([[1.0], [30.0], [30.0], [0.01]])
+    coefficients = rng.normal(0, 0.4, (len(BLOCKS), size))
+    return Projection(whitening, coefficients, 0.5, 3.0, BLOCKS)
+
+
 def questions(seed: int = 0) -> dict[str, Question]:
     """One question for each kind of map and of cells, and joint ones."""
     edges = np.array([-1.0, 0.0, 0.25, 0.5, 2.0])
@@ -79,8 +91,20 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "bins": maps.OneHot(maps.BinCells(GRID)),
         "deviations": maps.Tensor(maps.BinCells(GRID), deviations),
     }
-    at = projection(seed)
+    of_blocks: dict[str, Any] = {
+        "unit and inside of blocks": maps.UnitInside("wr", 20.0),
+        "direction of blocks": maps.Direction("wr", 5.0),
+        "outer of blocks": maps.Outer("wr", 20.0),
+        "norm of blocks": maps.OneHot(maps.NormCells("wr", 10.0 * norm)),
+        "shares": maps.Shares("wr", 20.0, BLOCKS),
+        "shares, all cut": maps.Shares("wr", 0.01, BLOCKS),
+        "shares beyond": maps.SharesBeyond("wr", 5.0, BLOCKS),
+    }
+    at, joint = projection(seed), joint_projection(seed)
     found = {name: Question(name, alone(map_), at) for name, map_ in of_f.items()}
+    found |= {name: Question(name, alone(map_), joint) for name, map_ in of_blocks.items()}
+    groups = [(1.0, of_blocks[name]) for name in list(of_blocks)[:2] + list(of_blocks)[4:]]
+    found["a joint round"] = Question("a joint round", weigh(groups), joint)
     found |= {name: Question(name, alone(map_)) for name, map_ in mapped.items()}
     found |= {
         f"{name}, {which}": Question(name, alone(map_), records=which)

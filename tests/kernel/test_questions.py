@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asked import GRID, LEVELS, ODD, joined, odd_record, projection, questions, rows, table
+from asked import (
+    GRID,
+    LEVELS,
+    ODD,
+    joined,
+    joint_projection,
+    odd_record,
+    projection,
+    questions,
+    rows,
+    table,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
@@ -335,6 +346,53 @@ def test_projections_that_are_no_numbers_are_refused(wrong: Any) -> None:
     right = {"whitening": np.ones((1, 3)), "coefficients": np.zeros(3), "centre_y": 0.0}
     with pytest.raises(ValueError, match="needs"):
         Projection(**{**right, "scale_y": 1.0, **wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"coefficients": np.zeros(3)},
+        {"coefficients": np.zeros((3, 3))},
+        {"blocks": (1, 2)},
+        {"blocks": (2, 0)},
+    ],
+)
+def test_blocks_must_be_the_rows_and_have_a_residual_each(wrong: Any) -> None:
+    right: dict[str, Any] = {"whitening": np.ones((2, 3)), "coefficients": np.zeros((2, 3))}
+    Projection(**right, centre_y=0.0, scale_y=1.0, blocks=(1, 1))
+    with pytest.raises(ValueError, match=r"needs as many|must be all rows"):
+        Projection(**{**right, "blocks": (1, 1), **wrong}, centre_y=0.0, scale_y=1.0)
+
+
+@pytest.mark.parametrize(
+    "map_",
+    [
+        maps.Outer("w", 1.0),
+        maps.OneHot(maps.NormCells("r", np.array([1.0]))),
+        maps.Moments(4, 3.0, (LEVELS,), 2.0),
+        maps.Shares("wr", 1.0, (1, 2)),
+    ],
+)
+def test_with_blocks_only_w_r_as_a_whole_may_be_asked_for(map_: Any) -> None:
+    with pytest.raises(ValueError):
+        Question("q", alone(map_), joint_projection())
+
+
+def test_blocks_are_the_contributions_of_each_model() -> None:
+    """Scores of blocks under a clip that nobody reaches are those of one question a block."""
+    at, records, limit, start = joint_projection(), table(300), 1e4, 0
+    whole = Question("q", alone(maps.UnitInside("wr", limit)), at)
+    scores = sums_of(whole, records)[0][:-1]
+    shares = sums_of(Question("q", alone(maps.Shares("wr", limit, at.blocks)), at), records)[0]
+    n = int(sums_of(Question("n", alone(maps.OneHot(maps.Everyone()))), records)[0][0])
+    for b, size in enumerate(at.blocks):
+        rows_ = slice(start, start + size)
+        start += size
+        one = Projection(at.whitening[rows_], at.coefficients[b], at.centre_y, at.scale_y)
+        own = sums_of(Question("q", alone(maps.UnitInside("wr", limit)), one), records)[0]
+        np.testing.assert_array_equal(scores[rows_], own[:-1])
+        # Both are cut toward zero, record by record.
+        assert abs(shares[b] - (n * 2**maps.LINEAR_BITS - own[-1])) <= 2 * n
 
 
 def test_a_projection_of_another_length_is_refused() -> None:

@@ -66,7 +66,7 @@ def test_one_release_costs_what_was_promised(study):
     assert np.sqrt(np.sum(np.square(parts))) <= 8.0
     assert study.privacy.mu == 8.0
     statement = study.privacy.statement
-    for what in ("one-way counts", "second moments", "scores of hours"):
+    for what in ("one-way counts", "second moments", "scores of all models", "squares of hours"):
         assert what in statement
 
 

@@ -25,6 +25,11 @@ longer records are cut, which the rounds, with a matrix of their own, put right.
 REACH = 1.1
 """The same for the response, beyond its largest value under the margins."""
 
+STILL = 1e-9
+"""Standard deviation, in half widths of bounds, up to which what does not vary under the margins
+is taken to vary anyway, half as much as its bounds allow: cells do not tell a threshold at their
+edge, as in ``I(visits > 0)``."""
+
 
 @dataclass(frozen=True, slots=True)
 class MomentPlan:
@@ -50,6 +55,8 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     mean = numbers.mean(axis=0)
     spread = np.cov(numbers.T, bias=True).reshape(len(mean), len(mean))
     spread = spread + np.diag(rare_ridge(columns, layout.intercept)[layout.numeric])
+    half = np.abs(layout.design_map[1:, layout.numeric]).sum(axis=0)
+    spread = spread + np.diag(np.where(numbers.std(axis=0) <= STILL * half, (half / 2.0) ** 2, 0.0))
     size = np.sqrt(np.diag(spread))
     size[size == 0.0] = 1.0
     basis, inner = np.zeros((0, 0)), np.zeros((0, 0))
@@ -64,7 +71,7 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if len(forth) else np.ones(1)
     radius = float(np.quantile(lengths, FAR)) * ROOM
     centre = float(response.mean())
-    reach = max(float(np.abs(response - centre).max()), 1e-9 * abs(layout.scale_y)) * REACH
+    reach = _reach(response, abs(layout.scale_y))
     guess = np.zeros(columns.shape[1])
     coefficients = np.zeros(len(layout.design_map))
     coefficients[0] = centre
@@ -90,8 +97,16 @@ def variance_of(response: Array, scale: float) -> float:
     scale : float
         Half the width of its bounds.
     """
-    reach = max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
-    return max(float(response.var()), (1e-3 * reach) ** 2)
+    if response.std() <= STILL * scale:
+        return (scale / 2.0) ** 2
+    return max(float(response.var()), (1e-3 * _reach(response, scale)) ** 2)
+
+
+def _reach(response: Array, scale: float) -> float:
+    """How far the response may be from its mean."""
+    if response.std() <= STILL * scale:
+        return scale * REACH
+    return max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
 
 
 def _maps(

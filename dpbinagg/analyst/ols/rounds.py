@@ -132,6 +132,14 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
 
 def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer) -> State:
     """Learn from the answer to `request`; the ensemble takes the same step."""
+    after, step = stepped(state, request, answer, scales)
+    return _learn_size(after, request, answer, scales, step)
+
+
+def stepped(
+    state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer
+) -> tuple[State, Array]:
+    """The state after a step, and the step; the size of residuals is still that of before."""
     rng = np.random.default_rng([SEED, state.done])
     if answer.gram is not None:
         state = _learn_gram(state, request, answer, scales, rng)
@@ -154,7 +162,7 @@ def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: Rou
         prior=symmetric(rest @ prior @ rest.T + gain @ noise @ gain.T),
         done=state.done + 1,
     )
-    return _learn_size(after, request, answer, scales, step)
+    return after, np.asarray(step)
 
 
 def clipped_sd(state: State, request: RoundRequest, answer: RoundAnswer) -> float:
