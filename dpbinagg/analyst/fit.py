@@ -10,12 +10,13 @@ import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.combine import combined
+from dpbinagg.analyst.ols.coordinates import Plan, begin, plan_of
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.ols.rounds import round_mus
 from dpbinagg.analyst.ols.smaller import never_seen, smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start
-from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, linear_map

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbinagg.analyst.fit import released_moments, sub_model
-from dpbinagg.analyst.ols.clipping import sd_from_spread
-from dpbinagg.analyst.ols.finish import NAME, Fitted
-from dpbinagg.analyst.ols.start import moment_scale
-from dpbinagg.analyst.ols.state import State
-from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.ols.finish import NAME, Fitted, Steps
+from dpbinagg.analyst.ols.start import State, moment_scale
+from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design
 from dpbinagg.release.transcript import Released

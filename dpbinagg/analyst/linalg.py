@@ -1,6 +1,12 @@
-"""Symmetric matrices that noise or collinearity may have spoilt."""
+"""Symmetric matrices that noise or collinearity may have spoilt, and ensembles of their noise.
+
+An ensemble of M noise matrices E, each of the law of the true one, stands for what is not known of
+a released matrix ``A = truth + E``: member m believes the truth to be ``A - E_m``.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,3 +50,98 @@ def project_psd(matrix: Array, floor: float = 0.0) -> Array:
     """Raise every eigenvalue of a symmetric matrix to at least `floor`."""
     values, vectors = np.linalg.eigh(symmetric(matrix))
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
+
+
+SAFE = 4.0
+"""Eigenvalues of A that exceed so many noise levels leave every member positive."""
+
+
+def members_of(size: int) -> int:
+    """Members of the ensemble: 100 give standard errors within 7%; fewer, to save time, where there
+    are more than 60 columns: 60 of 80 columns give them within 9%, 16 of more than 150 within 18%.
+    """
+    return int(np.clip(400_000 // size**2, 16, 100))
+
+
+def symmetric_noise(rng: np.random.Generator, scales: Array, members: int) -> Array:
+    """Symmetric matrices with independent entries of these standard deviations, (M, k, k)."""
+    upper = np.triu(rng.normal(size=(members, *scales.shape)) * scales)
+    return np.asarray(upper + np.swapaxes(np.triu(upper, 1), 1, 2))
+
+
+def moved(noise: Array, by: Array) -> Array:
+    """``B E_m B'`` of every member."""
+    members, k, _ = noise.shape
+    right = (noise.reshape(-1, k) @ by.T).reshape(members, k, -1)
+    # The result is symmetric: its transpose will do.
+    left = np.swapaxes(right, 1, 2).reshape(-1, k) @ by.T
+    return np.asarray(left.reshape(members, len(by), len(by)))
+
+
+def product(noise: Array, second: Array) -> Array:
+    """Mean of ``E_m P E_m``."""
+    members, k, _ = noise.shape
+    # One product of long matrices takes a fraction of the time of many.
+    right = np.swapaxes((noise.reshape(-1, k) @ second).reshape(members, k, k), 0, 1)
+    return np.asarray(right.reshape(k, -1) @ noise.reshape(-1, k) / members)
+
+
+def applied(matrices: Array, vectors: Array) -> Array:
+    """``E_m e_m`` of every member, (M, k)."""
+    return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """Eigenvalues and eigenvectors of A, and the noise ``(E|E v|^2)^(1/2)`` of each of these v."""
+
+    values: Array
+    vectors: Array
+    level: Array
+
+    @property
+    def safe(self) -> bool:
+        """Whether every member is positive."""
+        return bool(np.all(self.values > SAFE * self.level))
+
+    @property
+    def lifted(self) -> Array:
+        """A with no eigenvalue below its noise: what steps divide by."""
+        raised = np.maximum(self.values, self.level)
+        return np.asarray((self.vectors * raised) @ self.vectors.T)
+
+
+def spectrum(gram: Array, noise: Array) -> Spectrum:
+    """The spectrum of A."""
+    values, vectors = np.linalg.eigh(symmetric(gram))
+    members, k, _ = noise.shape
+    rows = noise.reshape(-1, k)
+    second = rows.T @ rows / members
+    return Spectrum(values, vectors, np.sqrt(np.sum(vectors * (second @ vectors), axis=0)))
+
+
+def truths(gram: Array, noise: Array, of_gram: Spectrum) -> Array:
+    """``A - E_m`` of every member, negative eigenvalues raised to 0: no true matrix has one."""
+    matrices = np.asarray(gram - noise)
+    if of_gram.safe:
+        return matrices
+    # To see whether a matrix is positive takes a twentieth of the time of its eigenvalues.
+    below = [number for number, matrix in enumerate(matrices) if not _positive(matrix)]
+    roots, vectors = np.linalg.eigh(matrices[below])
+    matrices[below] = (vectors * np.maximum(roots, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return matrices
+
+
+def _positive(matrix: Array) -> bool:
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def inverse_root(matrix: Array, floor: float = 1e-12) -> tuple[Array, Array]:
+    """Symmetric ``M^(-1/2)`` and ``M^(1/2)``, eigenvalues raised to `floor` times the largest."""
+    values, vectors = np.linalg.eigh(symmetric(matrix))
+    sizes = np.sqrt(np.maximum(values, floor * max(float(values[-1]), np.finfo(float).tiny)))
+    return (vectors / sizes) @ vectors.T, (vectors * sizes) @ vectors.T

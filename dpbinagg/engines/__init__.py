@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dpbinagg.engines.base import MemoryEngine, require_complete
 from dpbinagg.kernel.questions import Engine
 from dpbinagg.public.variables import Variables
 
@@ -32,25 +33,18 @@ def open_engine(
         About how many numbers a row map will give, to plan memory with.
     """
     source.check(domain, variables)
-    engine = _engine_for(source, domain, tuple(variables), columns)
-    if missing == "raise":
-        from dpbinagg.engines.base import require_complete
-
-        require_complete(engine)
-    return engine
-
-
-def _engine_for(
-    source: Source, domain: Variables, variables: tuple[str, ...], columns: int
-) -> Engine:
+    names = tuple(variables)
+    engine: Engine
     if source.kind == "memory":
-        from dpbinagg.engines.base import MemoryEngine
-
-        return MemoryEngine(source, domain, variables)
-    if source.kind == "stream":
+        engine = MemoryEngine(source, domain, names)
+    elif source.kind == "stream":
         from dpbinagg.engines.stream import StreamEngine
 
-        return StreamEngine(source, domain, variables, columns)
-    from dpbinagg.engines.cluster import cluster_engine
+        engine = StreamEngine(source, domain, names, columns)
+    else:
+        from dpbinagg.engines.cluster import cluster_engine
 
-    return cluster_engine(source, domain, variables)
+        engine = cluster_engine(source, domain, names)
+    if missing == "raise":
+        require_complete(engine)
+    return engine

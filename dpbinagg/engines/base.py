@@ -22,6 +22,7 @@ from dpbinagg.kernel.view import FACTOR_BITS, BlockSums, Part, Rows, Sums, add_u
 from dpbinagg.public.threads import n_workers, pool, single_thread
 from dpbinagg.public.variables import Records, Variables
 from dpbinagg.reading import Source
+from dpbinagg.reading.columns import Private
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -172,8 +173,9 @@ class Piece:
         for key in task.keys if keep else ():
             kept = [found[key] for _, found in results]
             if any(kept):
-                self._forget(type(key))
-                self._kept[key] = kept
+                # Those of an earlier row map are of no more use.
+                others = {k: v for k, v in self._kept.items() if not isinstance(k, type(key))}
+                self._kept = {**others, key: kept}
         return [*(sums for sums, _ in results), *incomplete]
 
     def _run_on_rest(self, task: Sum) -> list[BlockSums]:
@@ -193,11 +195,6 @@ class Piece:
     def n_rest(self) -> int:
         """Number of incomplete records."""
         return 0 if self._rest is None else len(next(iter(self._rest.values())))
-
-    def _forget(self, kind: type) -> None:
-        """Drop results of an earlier row map of a kind."""
-        for key in [key for key in self._kept if isinstance(key, kind)]:
-            del self._kept[key]
 
     def _run_on_kept(self, task: Sum, key: object) -> list[BlockSums]:
         def over(arrays: list[Any]) -> BlockSums:
@@ -257,19 +254,24 @@ def guard(action: Callable[[], T]) -> T:
     )
 
 
-class MemoryEngine:
+class TableEngine(Private):
+    """Exact sums over the records of one table; each kind of table has its own `_sums`."""
+
+    def map_reduce(self, task: Sum) -> list[Sums]:
+        """Apply `task` to all clean records and add up its sums exactly."""
+        return add_up(task.zeros(), self._sums(task))
+
+    def _sums(self, task: Sum) -> Iterable[BlockSums]:
+        """The sums of every block of records."""
+        raise NotImplementedError
+
+
+class MemoryEngine(TableEngine):
     """Exact sums over records held as arrays."""
 
     def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         (records,) = source.batches(domain, variables)
         self._piece = Piece(records)
 
-    def __reduce__(self) -> Any:
-        raise TypeError("private records are not pickled")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: private>"
-
-    def map_reduce(self, task: Sum) -> list[Sums]:
-        """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task.zeros(), self._piece.run(task, keep=True))
+    def _sums(self, task: Sum) -> Iterable[BlockSums]:
+        return self._piece.run(task, keep=True)

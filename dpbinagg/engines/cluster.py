@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from dpbinagg.engines.base import Piece, chunks, guard
+from dpbinagg.engines.base import Piece, TableEngine, chunks, guard
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.kernel.view import BlockSums, Sums, add_up
+from dpbinagg.kernel.view import BlockSums
 from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
@@ -26,25 +26,12 @@ def sums_of(task: Sum, part: Any, domain: Variables, variables: tuple[str, ...])
     return Piece(convert(part, domain, variables)).run(task, keep=False)
 
 
-class ClusterEngine:
+class ClusterEngine(TableEngine):
     """Exact sums over a table that workers hold."""
 
     def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
         self._frame = source.native[list(variables)]
         self._domain, self._variables = domain, variables
-
-    def __reduce__(self) -> Any:
-        raise TypeError("private records are not pickled")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: private>"
-
-    def map_reduce(self, task: Sum) -> list[Sums]:
-        """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task.zeros(), self._sums(task))
-
-    def _sums(self, task: Sum) -> Iterator[BlockSums]:
-        raise NotImplementedError
 
 
 class DaskEngine(ClusterEngine):

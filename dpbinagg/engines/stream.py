@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpbinagg.engines.base import LONG_CHUNK, PackedFactors, Piece, guard, map_stream
+from dpbinagg.engines.base import (
+    LONG_CHUNK,
+    PackedFactors,
+    Piece,
+    TableEngine,
+    guard,
+    map_stream,
+)
 from dpbinagg.kernel.questions import Sum
-from dpbinagg.kernel.view import BlockSums, Rows, Sums, add_up
+from dpbinagg.kernel.view import BlockSums, Rows
 from dpbinagg.public.variables import Variables
 from dpbinagg.reading import Source, convert
 
@@ -68,7 +75,7 @@ def _container_limit() -> int | None:
     return None
 
 
-class StreamEngine:
+class StreamEngine(TableEngine):
     """Exact sums over a table read in batches, one pass for each request.
 
     What fits into the memory that `room` allows is kept: the records themselves, else what the last
@@ -84,16 +91,6 @@ class StreamEngine:
         self._n: int | None = None
         self._pieces: list[Piece] = []
         self._holds_records = False
-
-    def __reduce__(self) -> Any:
-        raise TypeError("private records are not pickled")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: private>"
-
-    def map_reduce(self, task: Sum) -> list[Sums]:
-        """Apply `task` to all clean records and add up its sums exactly."""
-        return add_up(task.zeros(), self._sums(task))
 
     def _sums(self, task: Sum) -> Iterator[BlockSums]:
         if self._holds_records or self._knows(task):

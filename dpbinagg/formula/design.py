@@ -416,7 +416,8 @@ def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str,
     combinations = math.prod(len(values) for values in levels.values())
     if combinations <= MAX_COMBINATIONS:
         n = combinations * math.ceil(n / combinations)
-    points: dict[str, Array] = {design.response_name: np.zeros(n)}
+    # No variable has this name: it only says how many points there are where there is no variable.
+    points: dict[str, Array] = {"": np.zeros(n)}
     stride = 1
     for name, values in levels.items():
         points[name] = values[np.arange(n) // stride % len(values)]

@@ -367,6 +367,7 @@ class Arrays:
             raw = np.asarray(raw, dtype=np.float64)
             self.missing |= ~np.isfinite(raw)
             if self._clip:
+                # A copy: of an array that runs backward, numpy's functions differ in the last bit.
                 raw = np.clip(raw, variable.lower, variable.upper)
                 if variable.integer:
                     np.rint(raw, out=raw)

@@ -272,6 +272,10 @@ class Map(Piece):
     bits: int = 0
     unit: float = 1.0
 
+    def pieces(self) -> tuple[Piece, ...]:
+        """This map, and the cells and the map in it."""
+        return (self,)
+
     def shape(self, k: int) -> tuple[int, ...]:
         """Of the sums and of the answer; k is the number of rows of W."""
         raise NotImplementedError
@@ -299,6 +303,9 @@ class OneHot(Map):
     """Records by cell. Norm: a record is in one cell at most and adds 1 there."""
 
     cells: Cells
+
+    def pieces(self) -> tuple[Piece, ...]:
+        return (self, self.cells)
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells,)
@@ -544,6 +551,9 @@ class Tensor(Map):
     def __post_init__(self) -> None:
         for name in ("norm2", "bits", "unit"):
             object.__setattr__(self, name, getattr(self.inner, name))
+
+    def pieces(self) -> tuple[Piece, ...]:
+        return (self, self.cells, *self.inner.pieces())
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells, *self.inner.shape(k))

@@ -8,15 +8,15 @@ moves the sums of a question by at most 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dpbinagg.kernel import maps
-from dpbinagg.kernel.maps import Map, Piece
+from dpbinagg.kernel.maps import Map
 from dpbinagg.kernel.view import Floats, Integers, Part, Projection, Rows, Sums, View
 from dpbinagg.public.bins import Bins, Paths, TreeLocator
 
@@ -64,7 +64,7 @@ class Question:
     def __post_init__(self) -> None:
         if self.records not in RECORDS or not self.groups:
             raise ValueError(f"a question needs groups, and records of {', '.join(RECORDS)}")
-        pieces = [piece for _, map_ in self.groups for piece in pieces_of(map_)]
+        pieces = [piece for _, map_ in self.groups for piece in map_.pieces()]
         for piece in pieces:
             piece.check(self.projection)
         total = Fraction(0)
@@ -85,15 +85,6 @@ class Question:
         object.__setattr__(self, "raw", any(piece.raw for piece in pieces))
         object.__setattr__(self, "partition", partition)
         object.__setattr__(self, "paths", found[0] if found else None)
-
-
-def pieces_of(map_: Map) -> Iterator[Piece]:
-    """A map and the cells and the map in it."""
-    yield map_
-    if isinstance(map_, maps.OneHot | maps.Tensor):
-        yield map_.cells
-    if isinstance(map_, maps.Tensor):
-        yield from pieces_of(map_.inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,48 +177,3 @@ class Engine(Protocol):
     def map_reduce(self, task: Sum) -> list[Sums]:
         """Apply `task` to all clean records and add up its sums exactly."""
         ...
-
-
-_KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *(maps.OneHot, maps.UnitInside, maps.Shares, maps.SharesBeyond),
-        *(maps.Direction, maps.Outer),
-        maps.OuterBeyond,
-        *(maps.Deviations, maps.Tensor, maps.Moments),
-        *(maps.Everyone, maps.Completeness, maps.NumberCells, maps.LevelCells),
-        *(maps.NormCells, maps.BinCells, Projection, Question),
-    )
-}
-"""The closed set of what a question may hold."""
-
-
-def to_plain(value: Any) -> Any:
-    """A question, or what it holds, as plain values, lists and arrays."""
-    if type(value).__name__ in _KINDS:
-        held = {one.name: to_plain(getattr(value, one.name)) for one in fields(value) if one.init}
-        return {"kind": type(value).__name__, **held}
-    if isinstance(value, Bins):
-        return {"kind": "Partition"}
-    if isinstance(value, Fraction):
-        return {"kind": "Fraction", "value": [value.numerator, value.denominator]}
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    return value
-
-
-def from_plain(plain: Any, partition: Bins | None = None) -> Any:
-    """The question that `to_plain` described; its partition, public too, is handed in."""
-    if isinstance(plain, list):
-        return tuple(from_plain(item, partition) for item in plain)
-    if not isinstance(plain, Mapping):
-        return plain
-    kind = plain["kind"]
-    if kind == "Partition":
-        if partition is None:
-            raise ValueError("the question needs a partition")
-        return partition
-    if kind == "Fraction":
-        return Fraction(*plain["value"])
-    held = {name: from_plain(item, partition) for name, item in plain.items() if name != "kind"}
-    return _KINDS[kind](**held)

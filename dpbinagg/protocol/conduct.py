@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
+from dpbinagg.analyst.ols.coordinates import Plan, begin, plan_of
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
-from dpbinagg.analyst.ols.steps import Plan, Steps, begin, plan_of
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.formula import Design
 from dpbinagg.kernel.curator import Curator

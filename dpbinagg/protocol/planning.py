@@ -189,8 +189,7 @@ def plan(
 
     Examples
     --------
-    >>> from dpbinagg.protocol.planning import plan
-    >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
+    >>>     >>> found = plan("y ~ x", n=2000, mu=1, bounds={"x": (0, 1), "y": (0, 10)})
     >>> list(found.frame.columns)
     ['se', 'se_ols', 'ratio', 'detectable', 'identified']
 

@@ -42,6 +42,18 @@ YES, NO = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 """How truth values are written, in any case, for a variable of type boolean."""
 
 
+class Private:
+    """What holds records: it neither shows them nor is pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("private records are not pickled")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """How the table stores a column: a public fact.

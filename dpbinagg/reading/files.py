@@ -91,7 +91,9 @@ class StataSource(Source):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        super().__init__("stream", reading(path, "pandas", lambda pd: _stata_schema(pd, path)))
+        super().__init__(
+            "stream", reading(path, "pandas", lambda pd: _stata_schema(pd, path)).items()
+        )
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[LabelledPart]:
         """Pieces of the columns that are needed; dates stay numbers, so that none is refused."""
@@ -139,7 +141,7 @@ class SpssSource(Source):
     def __init__(self, path: str) -> None:
         self._path = path
         self._encoding, schema = reading(path, "pyreadstat", lambda spss: _spss_schema(spss, path))
-        super().__init__("stream", schema)
+        super().__init__("stream", schema.items())
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[LabelledPart]:
         """Pieces of the columns that are needed.
@@ -226,8 +228,7 @@ class SheetSource(Source):
         if not any(names):
             raise DataError(f"data file {path!r}: the first row must name the columns")
         self._names = names
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        super().__init__("stream", dict.fromkeys(names, ColumnType("untyped")))
+        super().__init__("stream", [(name, ColumnType("untyped")) for name in names])
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """The whole sheet, which holds a million rows at most."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from dpbinagg.errors import DataError, PublicRefusalError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.variables import Categorical, Records, Variables
-from dpbinagg.reading.columns import Codes, ColumnType, column_at, convert
+from dpbinagg.reading.columns import Codes, ColumnType, Private, column_at, convert
 
 Kind = Literal["memory", "stream", "cluster"]
 
 
-class Source:
+class Source(Private):
     """A private table, opened: its schema is known, no record has been read.
 
     Attributes
@@ -30,17 +31,13 @@ class Source:
     """
 
     native: Any = None
-    repeated: frozenset[str] = frozenset()
 
-    def __init__(self, kind: Kind, schema: Mapping[str, ColumnType]) -> None:
+    def __init__(self, kind: Kind, columns: Iterable[tuple[Any, ColumnType]]) -> None:
+        named = [(name, column) for name, column in columns if isinstance(name, str)]
+        times = Counter(name for name, _ in named)
         self.kind: Kind = kind
-        self.schema = dict(schema)
-
-    def __reduce__(self) -> Any:
-        raise TypeError("private records are not pickled")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: private>"
+        self.schema = dict(named)
+        self.repeated = frozenset(name for name in times if times[name] > 1)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -146,66 +143,17 @@ def open_table(
         return _path(os.fspath(data), given)
     if given:
         raise DataError(f"{next(iter(given))}= is for files; data is a {type(data).__name__}")
-    return data if isinstance(data, Source) else _table(data)
+    if isinstance(data, Source):
+        return data
+    from dpbinagg.reading.tables import table_source
 
-
-def _table(data: Any) -> Source:
-    import pandas as pd
-
-    if isinstance(data, pd.DataFrame):
-        from dpbinagg.reading.tables import FrameSource
-
-        return FrameSource(data)
-    maker = _MAKERS.get(type(data).__module__.split(".")[0].lstrip("_"))
-    source = maker(data) if maker else None
+    source = table_source(data)
     if source is None:
         raise DataError(
             f"data must be a table, got {type(data).__name__}; pass a pandas, Polars, Arrow, "
             f"DuckDB, Dask or Spark table, or the path of a file ({', '.join(READABLE)})"
         )
     return source
-
-
-def _polars(data: Any) -> Source | None:
-    import polars as pl
-
-    from dpbinagg.reading.tables import PolarsSource
-
-    return PolarsSource(data) if isinstance(data, pl.DataFrame | pl.LazyFrame) else None
-
-
-def _arrow(data: Any) -> Source | None:
-    from dpbinagg.reading.tables import arrow_source
-
-    return arrow_source(data) if hasattr(data, "schema") else None
-
-
-def _duckdb(data: Any) -> Source | None:
-    from dpbinagg.reading.tables import RelationSource
-
-    return RelationSource(data) if hasattr(data, "project") else None
-
-
-def _dask(data: Any) -> Source | None:
-    from dpbinagg.reading.tables import DaskSource
-
-    return DaskSource(data) if hasattr(data, "to_delayed") and hasattr(data, "dtypes") else None
-
-
-def _spark(data: Any) -> Source | None:
-    from dpbinagg.reading.tables import SparkSource
-
-    return SparkSource(data) if hasattr(data, "mapInArrow") else None
-
-
-_MAKERS = {
-    "polars": _polars,
-    "pyarrow": _arrow,
-    "duckdb": _duckdb,
-    "dask": _dask,
-    "dask_expr": _dask,
-    "pyspark": _spark,
-}
 
 
 def _path(path: str, options: dict[str, str]) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -20,12 +20,9 @@ class FrameSource(Source):
     """A pandas frame. Its dtypes count as public: pandas may have learnt them from a file."""
 
     def __init__(self, frame: Any) -> None:
-        names = [name for name in frame.columns if isinstance(name, str)]
         self._frame = frame
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        dtypes = zip(frame.columns, frame.dtypes, strict=True)
-        schema = {name: pandas_type(dtype) for name, dtype in dtypes if isinstance(name, str)}
-        super().__init__("memory", schema)
+        types = map(pandas_type, frame.dtypes)
+        super().__init__("memory", zip(frame.columns, types, strict=True))
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """The frame itself."""
@@ -37,10 +34,8 @@ class ArrowSource(Source):
 
     def __init__(self, table: Any) -> None:
         self._table = table
-        names = table.schema.names
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        fields = zip(names, table.schema.types, strict=True)
-        super().__init__("stream", {name: arrow_type(dtype) for name, dtype in fields})
+        types = map(arrow_type, table.schema.types)
+        super().__init__("stream", zip(table.schema.names, types, strict=True))
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Slices."""
@@ -55,7 +50,8 @@ class PolarsSource(Source):
     def __init__(self, frame: Any) -> None:
         self._frame = frame.lazy()
         schema = self._frame.collect_schema()
-        super().__init__("stream", {name: polars_type(dtype) for name, dtype in schema.items()})
+        types = map(polars_type, schema.values())
+        super().__init__("stream", zip(schema, types, strict=True))
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed; order is of no interest."""
@@ -66,32 +62,13 @@ class PolarsSource(Source):
             yield from chosen.collect().iter_slices(ROWS)
 
 
-def arrow_source(data: Any) -> Source:
-    """The source of an Arrow table, record batch or dataset."""
-    import pyarrow as pa
-
-    if isinstance(data, pa.RecordBatch):
-        return ArrowSource(pa.Table.from_batches([data]))
-    if isinstance(data, pa.Table):
-        return ArrowSource(data)
-    if isinstance(data, pa.RecordBatchReader):
-        raise DataError(
-            "data is a RecordBatchReader, which can be read only once; pass the table or the "
-            "dataset that it comes from"
-        )
-
-    return RelationSource(connection().from_arrow(data))
-
-
 class DaskSource(Source):
     """A Dask frame: each partition is a pandas frame that `convert` reads."""
 
     def __init__(self, frame: Any) -> None:
         self.native = frame
-        names = list(frame.columns)
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        dtypes = zip(names, frame.dtypes, strict=True)
-        super().__init__("cluster", {name: pandas_type(dtype) for name, dtype in dtypes})
+        types = map(pandas_type, frame.dtypes)
+        super().__init__("cluster", zip(frame.columns, types, strict=True))
 
 
 class SparkSource(Source):
@@ -99,10 +76,8 @@ class SparkSource(Source):
 
     def __init__(self, frame: Any) -> None:
         self.native = frame
-        names = list(frame.columns)
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        schema = {field.name: spark_type(field.dataType) for field in frame.schema.fields}
-        super().__init__("cluster", schema)
+        fields = frame.schema.fields
+        super().__init__("cluster", [(one.name, spark_type(one.dataType)) for one in fields])
 
 
 _SPARK: dict[str, Stored] = {
@@ -145,10 +120,8 @@ class RelationSource(Source):
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
-        names = list(relation.columns)
-        self.repeated = frozenset(name for name in names if names.count(name) > 1)
-        types = zip(names, relation.types, strict=True)
-        super().__init__("stream", {name: duckdb_type(dtype) for name, dtype in types})
+        types = map(duckdb_type, relation.types)
+        super().__init__("stream", zip(relation.columns, types, strict=True))
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
         """Batches of the columns that are needed."""
@@ -218,3 +191,41 @@ class ParquetSource(RelationSource):
         result = connection().execute(query, [self._pattern])
         while len(chunk := result.fetch_df_chunk(ROWS // VECTOR)):
             yield chunk
+
+
+def arrow_source(data: Any) -> Source:
+    """The source of an Arrow table, record batch or dataset."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        return ArrowSource(pa.Table.from_batches([data]))
+    if isinstance(data, pa.Table):
+        return ArrowSource(data)
+    if isinstance(data, pa.RecordBatchReader):
+        raise DataError(
+            "data is a RecordBatchReader, which can be read only once; pass the table or the "
+            "dataset that it comes from"
+        )
+    return RelationSource(connection().from_arrow(data))
+
+
+def table_source(data: Any) -> Source | None:
+    """The source of a table in this process or of a cluster; None for what is no table."""
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return FrameSource(data)
+    dask = DaskSource, ("to_delayed", "dtypes")
+    kinds: dict[str, tuple[Callable[[Any], Source], tuple[str, ...]]] = {
+        "polars": (PolarsSource, ("lazy",)),
+        "pyarrow": (arrow_source, ("schema",)),
+        "duckdb": (RelationSource, ("project",)),
+        "dask": dask,
+        "dask_expr": dask,
+        "pyspark": (SparkSource, ("mapInArrow",)),
+    }
+    package = type(data).__module__.split(".")[0].lstrip("_")
+    if package not in kinds:
+        return None
+    make, needed = kinds[package]
+    return make(data) if all(hasattr(data, name) for name in needed) else None

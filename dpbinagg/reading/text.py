@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dpbinagg.errors import DataError
 from dpbinagg.public.variables import BLANKS, DECIMALS, Categorical, Numeric, Records, Variables
 from dpbinagg.reading.cells import Bytes, Cells, Floats, Integers, lookup, read_numbers
-from dpbinagg.reading.columns import ColumnType, column_at, finished
+from dpbinagg.reading.columns import ColumnType, Private, column_at, finished
 from dpbinagg.reading.source import Source
 
 Flags = NDArray[np.bool_]
@@ -176,14 +176,11 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Lines:
+class Lines(Private):
     """Some lines of a file, not yet read."""
 
     content: bytes
     layout: Layout
-
-    def __reduce__(self) -> Any:
-        raise TypeError("private records are not pickled")
 
     def records(self, domain: Variables, variables: Sequence[str]) -> Records:
         """The records of these lines; an unreadable line is one of missing values."""
@@ -246,7 +243,8 @@ class TextSource(Source):
         self._encoding = _known(encoding)
         self._paths = tuple(paths)
         self._layouts = [self._layout(path, separator, decimal) for path in self._paths]
-        super().__init__("stream", dict.fromkeys(self._layouts[0].names, ColumnType("untyped")))
+        columns = [(name, ColumnType("untyped")) for name in self._layouts[0].names]
+        super().__init__("stream", columns)
 
     def _layout(self, path: str, separator: str | None, decimal: str) -> Layout:
         line = _first_line(path, self._encoding)

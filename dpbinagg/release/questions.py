@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from dpbinagg.accounting.budget import Allocation
 from dpbinagg.formula import Design
 from dpbinagg.formula.scaling import BinScaling, RowLayout, bin_scaling, column_scaling
+from dpbinagg.kernel import maps
 from dpbinagg.kernel.maps import (
     BinCells,
     Completeness,
@@ -40,6 +43,7 @@ from dpbinagg.kernel.maps import (
 )
 from dpbinagg.kernel.questions import Answer, Question, alone, weigh
 from dpbinagg.kernel.view import Projection, Rows
+from dpbinagg.public.bins import Bins
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import (
@@ -466,3 +470,47 @@ def noise_copies(levels: Sequence[int], sd: Array) -> Array:
     rng = np.random.default_rng(SEED)
     upper = np.triu(rng.normal(size=(COPIES, *sd.shape)) * sd)
     return complete(levels, upper + np.swapaxes(np.triu(upper, 1), 1, 2))
+
+
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(maps.OneHot, maps.UnitInside, maps.Shares, maps.SharesBeyond),
+        *(maps.Direction, maps.Outer, maps.OuterBeyond),
+        *(maps.Deviations, maps.Tensor, maps.Moments),
+        *(maps.Everyone, maps.Completeness, maps.NumberCells, maps.LevelCells),
+        *(maps.NormCells, maps.BinCells, Projection, Question),
+    )
+}
+"""The closed set of what a question may hold."""
+
+
+def to_plain(value: Any) -> Any:
+    """A question, or what it holds, as plain values, lists and arrays."""
+    if type(value).__name__ in _KINDS:
+        held = {one.name: to_plain(getattr(value, one.name)) for one in fields(value) if one.init}
+        return {"kind": type(value).__name__, **held}
+    if isinstance(value, Bins):
+        return {"kind": "Partition"}
+    if isinstance(value, Fraction):
+        return {"kind": "Fraction", "value": [value.numerator, value.denominator]}
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(plain: Any, partition: Bins | None = None) -> Any:
+    """The question that `to_plain` described; its partition, public too, is handed in."""
+    if isinstance(plain, list):
+        return tuple(from_plain(item, partition) for item in plain)
+    if not isinstance(plain, Mapping):
+        return plain
+    kind = plain["kind"]
+    if kind == "Partition":
+        if partition is None:
+            raise ValueError("the question needs a partition")
+        return partition
+    if kind == "Fraction":
+        return Fraction(*plain["value"])
+    held = {name: from_plain(item, partition) for name, item in plain.items() if name != "kind"}
+    return _KINDS[kind](**held)

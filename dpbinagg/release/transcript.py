@@ -25,7 +25,7 @@ from dpbinagg.formula.scaling import (
     row_layout,
 )
 from dpbinagg.formula.union import combinations
-from dpbinagg.kernel.questions import Answer, Question, from_plain, to_plain
+from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
@@ -41,6 +41,7 @@ from dpbinagg.release.questions import (
     column_moments,
     columns_in_bins,
     completeness_answer,
+    from_plain,
     joint_answer,
     joint_request,
     margin_answer,
@@ -50,6 +51,7 @@ from dpbinagg.release.questions import (
     round_answer,
     round_request,
     scores_of,
+    to_plain,
 )
 
 Floats = NDArray[np.float64]

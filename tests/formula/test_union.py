@@ -42,6 +42,19 @@ def test_models_are_combinations(union, formula):
     assert held @ response == pytest.approx(model.response(rows), abs=1e-7)
 
 
+@pytest.mark.parametrize("formula", ["wage ~ educ + sex", "np.log(wage) ~ educ + sex"])
+def test_a_response_that_is_never_zero_is_not_taken_for_a_constant(formula):
+    """The other level of a factor is one minus the first, and not a multiple of the response."""
+    full = build_design(formula, DOMAIN)
+    rows = spread_rows(full.domain, 300, np.random.default_rng(1))
+    held = np.column_stack([full.columns(rows), full.response(rows)])
+    for other in ("I(sex == 'f') ~ 1", "I(sex == 'm') ~ 1"):
+        model = build_design(other, DOMAIN)
+        response = combinations(full, model)[1]
+        assert held @ response == pytest.approx(model.response(rows), abs=1e-9)
+        assert response[-1] == 0.0
+
+
 def test_every_term_is_there_once(union):
     names = all_names(union)
     assert len(set(names)) == len(names)

@@ -31,12 +31,11 @@ from dpbinagg.kernel.questions import (
     Question,
     Sum,
     alone,
-    from_plain,
-    to_plain,
     weigh,
 )
 from dpbinagg.kernel.view import Part, Projection, complete
 from dpbinagg.release.plain import tree_from_plain, tree_to_plain
+from dpbinagg.release.questions import from_plain, to_plain
 
 ALL = questions()
 ROWS = rows()

@@ -1,21 +1,32 @@
-"""Coordinates in which the design is nearly the identity, from margins alone.
+"""What follows from one-way counts: coordinates, and the second moments to ask for.
 
 With S the second moments of the design columns under the product of the margins, records have
 whitened columns ``w = W x``, ``W = (S + ridge)^(-1/2)``: what looks weak in raw units (age and its
 square, schooling and experience) is then as well known as the rest.
+
+Asked are sums of products of ``g = (1, nu, codes, y')``: nu, the numeric columns whitened by their
+margins and cut to length 1 at a radius; the one-hot code of ALL levels of every factor; and y', the
+residual at a first guess over a reach, cut to [-1, 1]. A factor costs one block, however many
+levels it has; products within a code are known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dpbinagg.analyst.linalg import symmetric
-from dpbinagg.analyst.ols.ensemble import inverse_root
+from dpbinagg.analyst.linalg import inverse_root, symmetric
+from dpbinagg.analyst.ols.margins import Margin, product_records
 from dpbinagg.analyst.types import Array
+from dpbinagg.formula import Design
+from dpbinagg.formula.scaling import RowLayout, row_layout
+from dpbinagg.formula.union import combinations
+from dpbinagg.public.domain import Domain
+from dpbinagg.public.rounds import MomentRequest
 
 COLLINEAR = 1e-9
 """Relative eigenvalue of S below which a combination of columns is constantly zero."""
@@ -93,3 +104,196 @@ def rare_ridge(columns: Array, intercept: int | None) -> Array:
         two[intercept] = False
     ridge = RARE * (high - low) ** 2 / (columns.shape[1] + 1) - columns.var(axis=0)
     return np.where(two, np.maximum(ridge, 0.0), 0.0)
+
+
+FAR, ROOM = 0.998, 1.05
+"""Quantile of the length of nu under the margins that fits in the radius, and room beyond it:
+longer records are cut, which the rounds, with a matrix of their own, put right."""
+REACH = 1.1
+"""The same for the response, beyond its largest value under the margins."""
+
+STILL = 1e-9
+"""Standard deviation, in half widths of bounds, up to which what does not vary under the margins
+is taken to vary anyway, half as much as its bounds allow: cells do not tell a threshold at their
+edge, as in ``I(visits > 0)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentPlan:
+    """The request, and the way from g to design columns: ``x = g_map' g``, ``y = y_map' g``."""
+
+    request: MomentRequest
+    g_map: Array
+    y_map: Array
+    guess: Array
+    variance_y: float
+
+
+def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPlan:
+    """Ask for moments in coordinates that fit records of the product of the margins.
+
+    Parameters
+    ----------
+    layout : RowLayout
+    columns, response : (n, p) and (n,) arrays
+        Of these records.
+    """
+    numbers = columns[:, layout.numeric]
+    mean = numbers.mean(axis=0)
+    spread = np.cov(numbers.T, bias=True).reshape(len(mean), len(mean))
+    spread = spread + np.diag(rare_ridge(columns, layout.intercept)[layout.numeric])
+    half = np.abs(layout.design_map[1:, layout.numeric]).sum(axis=0)
+    spread = spread + np.diag(np.where(numbers.std(axis=0) <= STILL * half, (half / 2.0) ** 2, 0.0))
+    size = np.sqrt(np.diag(spread))
+    size[size == 0.0] = 1.0
+    basis, inner = np.zeros((0, 0)), np.zeros((0, 0))
+    if len(mean):
+        scaled = symmetric(spread / np.outer(size, size))
+        values, vectors = np.linalg.eigh(scaled)
+        least = COLLINEAR * max(float(values[-1]), np.finfo(float).tiny)
+        basis = canonical_basis(vectors[:, values > least])
+        inner = basis.T @ scaled @ basis
+    root, inverse = (inner, inner) if not inner.size else inverse_root(inner)[::-1]
+    forth, back = inverse @ basis.T / size, root @ basis.T * size
+    lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if len(forth) else np.ones(1)
+    radius = float(np.quantile(lengths, FAR)) * ROOM
+    centre = float(response.mean())
+    reach = _reach(response, abs(layout.scale_y))
+    guess = np.zeros(columns.shape[1])
+    coefficients = np.zeros(len(layout.design_map))
+    coefficients[0] = centre
+    if layout.intercept is not None:
+        guess[layout.intercept] = centre
+    shift = np.zeros(len(layout.design_map))
+    shift[0] = 1.0
+    whitening = forth @ (layout.design_map[:, layout.numeric].T - np.outer(mean, shift))
+    request = MomentRequest(whitening, radius, coefficients, reach, layout.levels)
+    g_map, y_map = _maps(layout, request, mean, back * radius)
+    y_map[0], y_map[-1] = centre, reach
+    variance = variance_of(response, abs(layout.scale_y))
+    return MomentPlan(request, g_map, y_map, guess, variance)
+
+
+def variance_of(response: Array, scale: float) -> float:
+    """Variance of a response, and what it is taken for at least where its margin hardly varies.
+
+    Parameters
+    ----------
+    response : (n,) array
+        Of records of the product of the margins.
+    scale : float
+        Half the width of its bounds.
+    """
+    if response.std() <= STILL * scale:
+        return (scale / 2.0) ** 2
+    return max(float(response.var()), (1e-3 * _reach(response, scale)) ** 2)
+
+
+def _reach(response: Array, scale: float) -> float:
+    """How far the response may be from its mean."""
+    if response.std() <= STILL * scale:
+        return scale * REACH
+    return max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
+
+
+def _maps(
+    layout: RowLayout, request: MomentRequest, mean: Array, back: Array
+) -> tuple[Array, Array]:
+    """``x = g_map' g``, and room for the map of y."""
+    size = 2 + len(back) + sum(layout.levels)
+    g_map = np.zeros((size, layout.design_map.shape[1]))
+    g_map[0] = layout.design_map[0]
+    g_map[0, layout.numeric] = mean
+    g_map[1 : 1 + len(back), layout.numeric] = back
+    start = 1 + len(back)
+    for matrix, columns in layout.factors:
+        g_map[0, columns] = 0.0
+        g_map[start : start + len(matrix), columns] = matrix
+        start += len(matrix)
+    return g_map, np.zeros(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Public facts that follow from one-way counts: coordinates, and what moments are asked for.
+
+    Attributes
+    ----------
+    layout : RowLayout
+    public : Coordinates
+    moments : MomentPlan
+    records : (n, p + 1) array
+        Columns and response of records of the product of the margins.
+    """
+
+    layout: RowLayout
+    public: Coordinates
+    moments: MomentPlan
+    records: Array
+
+
+def begin(design: Design, working: Domain, margins: Mapping[str, Margin]) -> Plan:
+    """Coordinates of a design, and the moments to ask for, from one-way counts.
+
+    Parameters
+    ----------
+    design : Design
+        On the bounds that records are held to.
+    working : Domain
+        Where records were seen to lie.
+    margins : mapping of Margin
+    """
+    records = product_records(design.domain, working, margins)
+    with np.errstate(all="ignore"):
+        columns, response = design.columns(records), design.response(records)
+    known = np.isfinite(columns).all(axis=1) & np.isfinite(response)
+    columns, response = columns[known], response[known]
+    layout = row_layout(design)
+    public = coordinates(columns, design.intercept)
+    moments = plan_moments(layout, columns, response)
+    return Plan(layout, public, moments, np.column_stack([columns, response]))
+
+
+def plan_of(whole: Plan, outer: Design, model: Design) -> Plan:
+    """The plan of a model whose columns and response `outer` has, of which `whole` is the plan."""
+    return model_plan(whole, *combinations(outer, model), model.intercept)
+
+
+def model_plan(whole: Plan, columns: Array, response: Array, intercept: int | None) -> Plan:
+    """The plan of a model whose columns and response are combinations of those of another plan.
+
+    Its moments are those that the other plan asks for, seen in its own columns: ``x = L'z``,
+    ``y = l'z``, with z the columns and the response of the other plan.
+
+    Parameters
+    ----------
+    whole : Plan
+        With p columns.
+    columns : (p + 1, q) array
+        L.
+    response : (p + 1,) array
+        l.
+    intercept : int or None
+    """
+    of_f = np.column_stack([whole.layout.design_map, whole.layout.response])
+    layout = replace(
+        whole.layout,
+        design_map=of_f @ columns,
+        numeric=np.empty(0, dtype=np.intp),
+        intercept=intercept,
+        offset=whole.layout.response - of_f @ response,
+    )
+    of_g = np.column_stack([whole.moments.g_map, whole.moments.y_map])
+    records, values = whole.records @ columns, whole.records @ response
+    guess = np.zeros(columns.shape[1])
+    if intercept is not None:
+        guess[intercept] = values.mean()
+    moments = MomentPlan(
+        whole.moments.request,
+        of_g @ columns,
+        of_g @ response,
+        guess,
+        variance_of(values, float(np.abs(of_f[1:] @ response).sum())),
+    )
+    made = np.column_stack([records, values])
+    return Plan(layout, coordinates(records, intercept), moments, made)

@@ -2,22 +2,23 @@
 
 ``cov = S + N + H``: sampling, ``A^-1 (sum u u') A^-1`` as HC1 has it; privacy, the second moment of
 the ensemble's errors; and what the last clip may hide.
+
+`Steps` leads there, from what a release holds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from dpbinagg.analyst.linalg import project_psd, symmetric
+from dpbinagg.analyst.linalg import inverse_root, project_psd, spectrum, symmetric
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum
-from dpbinagg.analyst.ols.rounds import RATIO, TAIL_CELL, clipped_sd, tail_place
-from dpbinagg.analyst.ols.start import TOLERATED, away, leaning
-from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.ols.coordinates import Plan
+from dpbinagg.analyst.ols.rounds import RATIO, TAIL_CELL, clipped_sd, tail_place, update
+from dpbinagg.analyst.ols.start import TOLERATED, State, away, leaning, rewhitened, start
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
@@ -235,3 +236,53 @@ class Fitted:
             f"{CLIPPED} at {size} times their usual size: {count} of them. What that may hide is "
             "in the standard errors."
         )
+
+
+SAME = 1e-5
+"""Relative difference of coordinates that rounding on another machine may make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Where the moments and the rounds so far led.
+
+    Attributes
+    ----------
+    plan : Plan
+    first, state : State
+        After the moments, and now.
+    fitted : Fitted or None
+        The end, once the last round is over.
+    """
+
+    plan: Plan
+    first: State
+    state: State
+    fitted: Fitted | None = None
+
+    @classmethod
+    def start(cls, plan: Plan, products: Array, sd: Array, count: tuple[float, float]) -> Steps:
+        """After the moments."""
+        state = start(plan.layout, plan.public, plan.moments, products, sd, count)
+        return cls(plan, state, state)
+
+    def taken(
+        self, state: State, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer
+    ) -> Steps:
+        """One round on, from the state in whose coordinates it was asked."""
+        after = update(state, request, answer, scales)
+        fitted = None
+        if request.last and state.tail is not None:
+            fitted = Fitted(after, request, answer, scales, state.tail)
+        return replace(self, state=after, fitted=fitted)
+
+    def replayed(self, request: RoundRequest, answer: RoundAnswer, scales: RoundAnswer) -> Steps:
+        """One round on, from a request that was saved."""
+        state = rewhitened(self.state)
+        expected = state.whitening @ self.plan.layout.design_map.T
+        size = np.abs(expected).max()
+        if request.whitening.shape != expected.shape or not np.allclose(
+            request.whitening, expected, rtol=0.0, atol=SAME * size
+        ):
+            raise ValueError("a round was asked in other coordinates than its release leads to")
+        return self.taken(state, request, answer, scales)

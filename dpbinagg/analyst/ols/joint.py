@@ -18,7 +18,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import project_psd, symmetric
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.finish import BEYOND, Fitted
+from dpbinagg.analyst.ols.finish import BEYOND, SAME, Fitted, Steps
 from dpbinagg.analyst.ols.rounds import (
     CELLS,
     CLIP,
@@ -38,7 +38,6 @@ from dpbinagg.analyst.ols.rounds import (
     stepped,
     tail_place,
 )
-from dpbinagg.analyst.ols.steps import SAME, Steps
 from dpbinagg.analyst.types import Array
 from dpbinagg.kernel.questions import Answer
 from dpbinagg.public.rounds import (

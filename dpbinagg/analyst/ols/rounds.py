@@ -14,12 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpbinagg.analyst.linalg import symmetric
+from dpbinagg.analyst.linalg import applied, product, spectrum, symmetric, symmetric_noise, truths
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.clipping import sd_from_spread
-from dpbinagg.analyst.ols.ensemble import applied, product, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import SEED
-from dpbinagg.analyst.ols.state import State, rewhitened
+from dpbinagg.analyst.ols.start import State, rewhitened
+from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array
 from dpbinagg.public.rounds import GRAM, RoundAnswer, RoundRequest, norm
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.linalg import inverse_psd, symmetric
-from dpbinagg.analyst.ols.ensemble import spectrum, truths
+from dpbinagg.analyst.linalg import inverse_psd, spectrum, symmetric, truths
 from dpbinagg.analyst.ols.finish import Fitted
-from dpbinagg.analyst.ols.start import TOLERATED, away, from_start, leaning
-from dpbinagg.analyst.ols.state import State
+from dpbinagg.analyst.ols.start import TOLERATED, State, away, from_start, leaning
 from dpbinagg.analyst.types import Array, Estimate
 
 EXACT = 1e-6

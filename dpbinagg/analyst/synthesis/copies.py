@@ -154,6 +154,7 @@ def combine_copies(
     table: Any = None,
     *,
     formula: str | None = None,
+    unsupported: str = "refuse",
     df_resid: float = np.inf,
 ) -> CombinedCopies:
     """Combine the same regression fitted on every copy of a calibrated table.
@@ -164,7 +165,10 @@ def combine_copies(
 
     - models for which the table was made: ``cov = b``, for each copy was made to vary by the whole
       released covariance;
-    - all others: ``cov = u + (1 + 1/m) b``, with Rubin's degrees of freedom.
+    - other linear models of what was released: ``cov = u + (1 + 1/m) b``, with Rubin's degrees of
+      freedom;
+    - interactions, curves, thresholds and subgroups, of which bins alone tell, are refused: where
+      bins do not show them all copies lack them alike, and their scatter says nothing.
 
     Parameters
     ----------
@@ -177,6 +181,8 @@ def combine_copies(
         `synthesize` made.
     formula : str, optional
         What was fitted; needed where the fits do not say.
+    unsupported : {"refuse", "warn"}
+        What to do where bins alone tell: "warn" combines as for other models, to look at.
     df_resid : float
         Degrees of freedom for models for which the table was made: those of the release where it
         states them.
@@ -193,8 +199,8 @@ def combine_copies(
     Warns
     -----
     SupportWarning
-        Where copies support the model only as far as bins show, are fewer than its coefficients,
-        or do not say what they are.
+        Where copies are fewer than the coefficients, do not say what they are, or were to be
+        combined all the same.
 
     Examples
     --------
@@ -209,11 +215,17 @@ def combine_copies(
     >>> bool(abs(combined.bse / res.bse - 1).max() < 0.05)
     True
     """
+    if unsupported not in ("refuse", "warn"):
+        raise ReleaseError(f"unsupported must be 'refuse' or 'warn', got {unsupported!r}")
     each, index = _coefficients(fits)
     tag = _tag_of_fit(fits[0]) if table is None else find_tag(table)
     verdict = _verdict(fits[0], tag, formula)
     if tag is not None:
         _refuse(tag, len(each))
+    if verdict.support == BINS and unsupported == "refuse":
+        raise ReleaseError(
+            f"{verdict.why}; unsupported='warn' combines it all the same, to look at"
+        )
     m, size = each.shape
     said = [] if verdict.support in (EXACT, NOISE) else [verdict.why]
     if m <= size:
@@ -313,8 +325,8 @@ def _verdict(fit: Any, tag: Tag | None, formula: str | None) -> Verdict:
 def _beyond(what: str) -> Verdict:
     return Verdict(
         BINS,
-        f"the copies support this only as far as bins show, which may be little: {what}. Declare "
-        "it in the release to know it",
+        "the copies support this only as far as bins show, which may be nothing: "
+        f"{what}. Declare it in a release",
     )
 
 

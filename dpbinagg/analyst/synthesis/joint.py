@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dpbinagg.analyst.ols.ensemble import spectrum
-from dpbinagg.analyst.ols.steps import Steps
+from dpbinagg.analyst.linalg import spectrum
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
 from dpbinagg.analyst.synthesis.carriers import Continuous
 from dpbinagg.analyst.synthesis.keeper import Keeper

@@ -226,7 +226,7 @@ def supports(release: Released, models: Sequence[Design] | None = None) -> pd.Da
     if "count" in release.statistics and release.n_bins > 1:
         what = (
             f"{release.n_bins} bins of {_listed(list(release.partition.variables))}; what they do "
-            "not show is taken to be absent from a single table, and left open by copies"
+            "not show is absent from a table and from all its copies, whatever the records say"
         )
         rows.append((shown, BINS, what))
     else:

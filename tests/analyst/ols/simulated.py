@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbinagg.analyst.ols.coordinates import begin
 from dpbinagg.analyst.ols.finish import Fitted
 from dpbinagg.analyst.ols.margins import Margin
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
 from dpbinagg.analyst.ols.start import start
-from dpbinagg.analyst.ols.steps import begin
 from dpbinagg.formula import build_design
 from dpbinagg.formula.scaling import row_layout
 from dpbinagg.protocol.ranges import bin_index, histogram_edges, needs_range, working_range

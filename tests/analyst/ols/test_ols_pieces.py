@@ -5,13 +5,13 @@ import pytest
 from simulated import first_state, fit, noisy_margins, table
 from test_least_squares import BOUNDS, FORMULA, people
 
+from dpbinagg.analyst.linalg import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.clipping import mean_clipped_square, sd_from_spread
 from dpbinagg.analyst.ols.coordinates import coordinates
-from dpbinagg.analyst.ols.ensemble import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
-from dpbinagg.analyst.ols.state import rewhitened
+from dpbinagg.analyst.ols.start import rewhitened
+from dpbinagg.analyst.ols.tails import mean_clipped_square, sd_from_spread
 from dpbinagg.public.domain import Domain, Numeric
 from dpbinagg.release.questions import complete, places_of
 
