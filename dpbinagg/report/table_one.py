@@ -57,7 +57,9 @@ def _overall(release: Released, facts: Facts) -> Description:
         if lacking is not None:
             numbers.append([name, "", "", "missing", *_plain(lacking)])
         if isinstance(variable, Categorical):
-            body.append([_title(name, variable), *[""] * 5, _cell(lacking, _percent)])
+            blank = [""] * (len(STATISTICS) - 1)
+            body.append([_title(name, variable), *blank, _cell(lacking, _percent)])
+            body.append(["", *blank, _interval(lacking, _percent)])
             for place, level in enumerate(variable.levels):
                 share = facts.share(name, place)
                 numbers.append([name, level, "", "share", *_plain(share)])
@@ -235,7 +237,10 @@ def _share(alpha: float) -> str:
     return f"{100.0 * (1.0 - alpha):g}%"
 
 
-ALL = "Each variable is described over the records that have it."
+ALL = (
+    "Each variable is described over the records that have it, whatever else they lack; models "
+    "rest on those that are complete in all variables."
+)
 COMPLETE = "These are numbers of the records that are complete in all variables of the release."
 
 
