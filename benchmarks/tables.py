@@ -326,7 +326,7 @@ def parity(table: pd.DataFrame) -> str:
     ]
     releases = int(known.loc["copies"]["releases"].max())
     return markdown(header, rows) + (
-        f"\n{releases} releases of eight populations at most, mu = 1. 'Covers': the share of 95% "
+        f"\n{releases} releases of development populations, mu = 1. 'Covers': the share of 95% "
         "intervals that hold the population's coefficient. 'Verdict': sign and significance at 5%, "
         "compared with the records'.\n"
     )
