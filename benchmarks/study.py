@@ -21,6 +21,7 @@ import pandas as pd
 from common import arguments, replicate_map, rng_for, write_csv
 from population_truth import Fit, least_squares, matrices
 from study_settings import Setting, settings
+from study_table import by_opendp, exact
 
 from dpbinagg import dp_ols, dp_study
 from dpbinagg.errors import DPBinAggError
@@ -150,6 +151,73 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def run_table(task: tuple[str, str | None, int, float, int]) -> list[dict[str, Any]]:
+    """One draw: Table 1 of a study of three models, and a table by OpenDP."""
+    name, folder, n, mu, number = task
+    setting, population = settings(folder)[name], _population(name, folder)
+    rng = rng_for("table", name, n, mu, number)
+    frame = population.take(rng.integers(0, len(population), n)).reset_index(drop=True)
+    truth, own = exact(population, setting), exact(frame, setting)
+    opendp = by_opendp(frame, setting, mu)
+    study = dp_study(
+        setting.study(3),
+        frame,
+        mu,
+        bounds=setting.bounds,
+        variables=list(setting.bounds),
+        rng=rng_for("noise of the table", name, n, mu, number),
+    )
+    rows = []
+    for one in study.describe().frame.to_dict("records"):
+        key = (one["variable"], str(one["level"]), one["statistic"])
+        if key not in truth:
+            continue
+        # Shares in percentage points, others in standard deviations of their variable.
+        unit = 0.01 if key[2] == "share" else truth[key[0], "", "sd"]
+        rows.append(
+            {
+                "setting": name,
+                "n": n,
+                "mu": mu,
+                "replicate": number,
+                "variable": key[0],
+                "level": key[1],
+                "statistic": key[2],
+                "covers": bool(one["low"] <= truth[key] <= one["high"]),
+                "width": (one["high"] - one["low"]) / unit,
+                "error": (one["estimate"] - own[key]) / unit,
+                "opendp": (opendp[key] - own[key]) / unit,
+                "sampling": (own[key] - truth[key]) / unit,
+            }
+        )
+    return rows
+
+
+def summarise_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each setting and statistic."""
+    found = []
+    for key, part in rows.groupby(["setting", "n", "mu", "statistic"], sort=False):
+        each = part.groupby(["variable", "level"])
+
+        def size(column: str, each: Any = each) -> float:
+            return float(np.median(each[column].apply(lambda e: math.sqrt(np.mean(e**2)))))
+
+        found.append(
+            dict(zip(["setting", "n", "mu", "statistic"], key, strict=True))
+            | {
+                "numbers": each.ngroups,
+                "coverage": part.covers.mean(),
+                "coverage_worst": each.covers.mean().min(),
+                "worst": " ".join(each.covers.mean().idxmin()).strip(),
+                "error": size("error"),
+                "opendp": size("opendp"),
+                "sampling": size("sampling"),
+                "replicates": part.replicate.nunique(),
+            }
+        )
+    return pd.DataFrame(found)
+
+
 def main() -> None:
     parser = arguments((__doc__ or "").partition("\n")[0], PARTS)
     parser.add_argument("--settings", action="append")
@@ -171,6 +239,15 @@ def main() -> None:
         print(found.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
         joint = found.pivot(index=["setting", "m"], columns="kind", values="se_median")
         print(joint.assign(ratio=joint.joint / joint.separate).round(3).to_string())
+    if "table1" in parts:
+        table_tasks = [
+            (name, chose.data, chose.n, chose.mu, number)
+            for name, number in itertools.product(names, range(chose.replicates))
+        ]
+        rows = replicate_map(run_table, table_tasks, "table1", chose.processes)
+        found = summarise_table(rows)
+        write_csv(found, chose.out / "study_table1.csv")
+        print(found.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
 
 
 if __name__ == "__main__":

@@ -36,9 +36,10 @@ from dpbinagg.release.transcript import Released, counted
 
 FEWEST = 2.0
 """Records that are assumed at least in a group: fewer would leave nothing to divide by."""
-DOUBT = 0.05
-"""Error of a mean by one-way counts, in root mean squares of the position within a cell: densities
-are not flat within cells, but what this does cancels between them."""
+DOUBT = 0.4
+"""Error of a mean by one-way counts, in root mean squares of the position within a cell: values may
+be heaped, whole numbers among them, at one side of many cells. Less would miss that, and more would
+leave nothing to counts where cells are wide."""
 POINTS = 4096
 """Values that stand for a margin where its fourth moment is needed."""
 
@@ -336,23 +337,25 @@ class Facts:
         """A quantile of a number, by its one-way counts.
 
         Its interval ends where the distribution function, ``1.96`` standard errors up or down,
-        crosses `place`; within a cell values are taken to be spread evenly.
+        crosses `place`, and takes in the whole of the cells where it does: values may be heaped
+        anywhere within a cell. The quantile itself takes them to be spread evenly.
         """
         variable = self.design.domain[name]
         assert isinstance(variable, Numeric)
         n, sd = self.known(name)
         edges, reached, noise = _distribution(*self._cells(name), n, sd)
         error = np.sqrt(place * (1.0 - place) / n + noise**2)
-        reach = float(ndtri(1.0 - self.alpha / 2.0))
-        low, value, high = (
-            _crossing(edges, reached + shift * error, place) for shift in (reach, 0.0, -reach)
-        )
+        reach = float(ndtri(1.0 - self.alpha / 2.0)) * error
+        low = _crossing(edges, reached + reach, place)[1]
+        value = _crossing(edges, reached, place)[0]
+        high = _crossing(edges, reached - reach, place)[2]
         if variable.integer:
-            low, value, high = (
-                float(np.clip(np.rint(x), variable.lower, variable.upper))
-                for x in (low, value, high)
-            )
-        return Figure(value, (high - low) / (2.0 * reach), low, high)
+            # Edges lie between whole numbers.
+            low, value, high = math.ceil(low), float(np.rint(value)), math.floor(high)
+        ends = (variable.lower, variable.upper)
+        low, value, high = (float(np.clip(x, *ends)) for x in (low, value, high))
+        spread = (high - low) / (2.0 * float(ndtri(1.0 - self.alpha / 2.0)))
+        return Figure(value, spread, low, high)
 
 
 def _weighed(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -382,17 +385,14 @@ def _distribution(
     return edges, np.asarray(np.maximum.accumulate(np.clip(reached, 0.0, 1.0))), noise
 
 
-def _crossing(edges: Array, reached: Array, place: float) -> float:
-    """Where a function that is linear between edges first reaches `place`."""
+def _crossing(edges: Array, reached: Array, place: float) -> tuple[float, float, float]:
+    """Where a function that is linear between edges first reaches `place`, and the cell's ends."""
     rising = np.maximum.accumulate(reached)
-    k = int(np.searchsorted(rising, place))
-    if k == 0:
-        return float(edges[0])
-    if k >= len(edges):
-        return float(edges[-1])
+    k = int(np.clip(np.searchsorted(rising, place), 1, len(edges) - 1))
     step = rising[k] - rising[k - 1]
     part = (place - rising[k - 1]) / step if step > 0.0 else 0.0
-    return float(edges[k - 1] + part * (edges[k] - edges[k - 1]))
+    low, high = float(edges[k - 1]), float(edges[k])
+    return low + float(np.clip(part, 0.0, 1.0)) * (high - low), low, high
 
 
 def spelled(name: str) -> str:

@@ -57,8 +57,10 @@ SAFE = 4.0
 
 
 def members_of(size: int) -> int:
-    """Members of the ensemble: 100 give standard errors within 7%; fewer for large matrices."""
-    return int(np.clip(4_000_000 // size**2, 16, 100))
+    """Members of the ensemble: 100 give standard errors within 7%; fewer, to save time, where there
+    are more than 60 columns: 60 of 80 columns give them within 9%, 16 of more than 150 within 18%.
+    """
+    return int(np.clip(400_000 // size**2, 16, 100))
 
 
 def symmetric_noise(rng: np.random.Generator, scales: Array, members: int) -> Array:
@@ -120,11 +122,22 @@ def spectrum(gram: Array, noise: Array) -> Spectrum:
 
 def truths(gram: Array, noise: Array, of_gram: Spectrum) -> Array:
     """``A - E_m`` of every member, negative eigenvalues raised to 0: no true matrix has one."""
-    matrices = gram - noise
+    matrices = np.asarray(gram - noise)
     if of_gram.safe:
-        return np.asarray(matrices)
-    roots, vectors = np.linalg.eigh(matrices)
-    return np.asarray((vectors * np.maximum(roots, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
+        return matrices
+    # To see whether a matrix is positive takes a twentieth of the time of its eigenvalues.
+    below = [number for number, matrix in enumerate(matrices) if not _positive(matrix)]
+    roots, vectors = np.linalg.eigh(matrices[below])
+    matrices[below] = (vectors * np.maximum(roots, 0.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return matrices
+
+
+def _positive(matrix: Array) -> bool:
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def inverse_root(matrix: Array, floor: float = 1e-12) -> tuple[Array, Array]:

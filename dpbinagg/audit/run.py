@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -234,7 +234,7 @@ class Auditor:
 
 
 def audit_release(
-    formula: str,
+    formula: str | Mapping[str, str] | Sequence[str],
     mu: float | None = None,
     *,
     trials: int = 20_000,
@@ -261,8 +261,9 @@ def audit_release(
     Parameters
     ----------
     formula, mu, **arguments
-        As in `dp_release`: epsilon, delta, bounds, budget, partition,
-        calibration, neighbours, missing, constants.
+        As in `dp_release`, or with several formulas as in `dp_study`: epsilon,
+        delta, bounds, budget, partition, calibration, neighbours, missing,
+        constants, variables.
     trials : int
         Simulated releases a side of every Gaussian mechanism.
     trees : int
@@ -311,5 +312,9 @@ def audit_release(
         if runs and found:
             findings.append(auditor.pipeline(found[0], runs, confidence))
     return AuditReport(
-        formula, auditor.release.mu, tuple(findings), confidence, auditor.release.privacy.secure
+        specification.formula,
+        auditor.release.mu,
+        tuple(findings),
+        confidence,
+        auditor.release.privacy.secure,
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg import api
-from dpbinagg.accounting.budget import Allocation
+from dpbinagg.accounting.budget import Allocation, Budget
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.union import union_design
 from dpbinagg.kernel.questions import Engine
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.settings import Settings, allocate
+from dpbinagg.protocol.settings import Settings, allocate, named_formulas
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
 
@@ -25,7 +26,7 @@ class Specification:
     """A release before it meets a table: formula, domain, partition, calibration, budget.
 
     Make one with `Specification.of`, which takes the arguments of `dp_release`
-    except the data.
+    or of `dp_study` except the data.
     """
 
     formula: str
@@ -33,15 +34,29 @@ class Specification:
     design: Design
     constants: Mapping[str, float] | None
     arguments: Mapping[str, Any]
+    formulas: Mapping[str, str] | None = None
 
     @classmethod
-    def of(cls, formula: str, mu: float | None = None, **arguments: Any) -> Specification:
-        """Specify a release by the arguments of `dp_release`."""
+    def of(
+        cls,
+        formula: str | Mapping[str, str] | Sequence[str],
+        mu: float | None = None,
+        **arguments: Any,
+    ) -> Specification:
+        """Specify a release by the arguments of `dp_release`, a study by those of `dp_study`."""
+        formulas = None if isinstance(formula, str) else named_formulas(formula, None)
         given = {**_DEFAULTS, **arguments, "mu": mu}
-        constants = given.pop("constants")
+        constants, variables = given.pop("constants"), given.pop("variables", ())
+        if formulas is not None and given["budget"] is None:
+            given["budget"] = Budget.of_study(len(formulas))
         settings = Settings.from_arguments(**given)
-        design = build_design(formula, settings.domain, constants)
-        return cls(formula, settings, design, constants, {**arguments, "mu": mu})
+        text = str(formula) if formulas is None else "; ".join(formulas.values())
+        arguments = {**arguments, "mu": mu}
+        if formulas is None:
+            design = build_design(text, settings.domain, constants)
+        else:
+            design = union_design([*formulas.values()], variables, settings.domain, constants)
+        return cls(text, settings, design, constants, arguments, formulas)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -49,32 +64,44 @@ class Specification:
         return tuple(dict.fromkeys((*self.design.variables, *self.design.response_variables)))
 
     def release(self, table: pd.DataFrame | str, rng: Any) -> Release:
-        """A complete run of `dp_release`."""
+        """A complete run of `dp_release` or `dp_study`."""
+        if self.formulas is not None:
+            return api.dp_study(self.formulas, table, rng=rng, **self.arguments).release
         return api.dp_release(self.formula, table, rng=rng, **self.arguments)
 
-    def prepare(self, table: pd.DataFrame | str) -> tuple[Design, Allocation]:
-        """Design and allocation as `dp_release` makes them for a table."""
+    def prepare(
+        self, table: pd.DataFrame | str
+    ) -> tuple[Design, Allocation, dict[str, Design] | None]:
+        """Design, allocation and models as `dp_release` or `dp_study` makes them for a table."""
         declared = api.declared_domain(self.settings.domain, open_source(table))
-        design = build_design(self.formula, declared, self.constants)
-        return design, allocate(self.settings, design)
+        if self.formulas is None:
+            design, models = build_design(self.formula, declared, self.constants), None
+        else:
+            texts, variables = [*self.formulas.values()], self.arguments.get("variables", ())
+            design = union_design(texts, variables, declared, self.constants)
+            models = {
+                name: build_design(one, declared, self.constants)
+                for name, one in self.formulas.items()
+            }
+        return design, allocate(self.settings, design), models
 
     def _engine(self, table: pd.DataFrame | str, design: Design) -> Engine:
         return pipeline.open_table(table, design, self.settings.missing)
 
     def record(self, table: pd.DataFrame | str, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
-        design, allocation = self.prepare(table)
+        design, allocation, models = self.prepare(table)
         curator = TapeCurator(self._engine(table, design), rng)
-        release = pipeline.conduct(curator, design, allocation, self.settings)
+        release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
 
     def replay(
         self, table: pd.DataFrame | str, script: Transcript, rng: Any
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
-        design, allocation = self.prepare(table)
+        design, allocation, models = self.prepare(table)
         curator = ReplayCurator(self._engine(table, design), rng, script)
-        release = pipeline.conduct(curator, design, allocation, self.settings)
+        release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
 
 

@@ -443,6 +443,7 @@ def _synth(commands: Any) -> None:
     parser.add_argument("--copies", type=int, default=1, help="number of tables, stacked")
     parser.add_argument("--bin-id", action="store_true", help="add the number of each bin")
     parser.add_argument("--labels", action="store_true", help="labels in place of codes")
+    parser.add_argument("--missing", action="store_true", help="add rows that lack values")
     parser.add_argument("--rng", type=int, metavar="SEED", help="the same records every time")
     _output(parser, compare=False)
 

@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> None:
         bin_id=options.bin_id,
         rng=options.rng,
         labels=options.labels,
+        missing=options.missing,
     )
     write_table(frame, target, release.domain)
     tag = find_tag(frame)

@@ -300,6 +300,7 @@ class DPResults(ReleaseResults):
         rng: Seed = None,
         *,
         labels: bool = False,
+        missing: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
@@ -320,6 +321,10 @@ class DPResults(ReleaseResults):
         labels : bool
             Whether categories have the labels of the codebook in place of codes. The same
             regression follows; terms are then named by labels.
+        missing : bool
+            Whether rows that lack values are added, each variable lacking in its released share:
+            for a table that is looked at, or on which code is tried out. Least squares leaves
+            them out, and gives the same as without them.
 
         Returns
         -------
@@ -336,6 +341,7 @@ class DPResults(ReleaseResults):
             rng=rng,
             design=self.design,
             steps=self.release.steps,
+            missing=missing,
         )
         return tables.with_labels(made, self.design.domain) if labels else made
 

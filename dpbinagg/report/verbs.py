@@ -203,6 +203,7 @@ class Release(Released):
         rng: Seed = None,
         *,
         labels: bool = False,
+        missing: bool = False,
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost; see `DPResults.synthesize`.
 
@@ -211,7 +212,9 @@ class Release(Released):
         DataFrame
         """
         if not self.models:
-            return self.ols().synthesize(size, copies, kind, bin_id, rng, labels=labels)
+            return self.ols().synthesize(
+                size, copies, kind, bin_id, rng, labels=labels, missing=missing
+            )
         with warnings.catch_warnings():
             # The models' own tables say so.
             warnings.simplefilter("ignore", IdentificationWarning)
@@ -227,6 +230,7 @@ class Release(Released):
             rng=rng,
             steps=self.steps,
             declared=[(one.design, one.estimate) for one in declared],
+            missing=missing,
         )
         return with_labels(made, self.design.domain) if labels else made
 

@@ -106,6 +106,26 @@ def test_rounds_of_scores() -> None:
     assert max(f.lower / f.claimed for f in rounds) > 0.6
 
 
+def test_a_study() -> None:
+    """All models of a round are one vector: nobody can be far out in each of them."""
+    models = {"y": "y ~ x0 + x1", "square": "y ~ x0 + I(x0**2)", "x1": "x1 ~ y", "big": "z ~ x0"}
+    report = audit_release(
+        models,
+        1.0,
+        bounds={"x0": (0, 1), "x1": (0, 1), "y": (-1, 1), "z": (0, 1e6)},
+        kinds=("corner of a box, any response",),
+        limit=2,
+        runs=0,
+        trials=5000,
+        trees=50,
+        rng=1,
+    )
+    assert report.passed, str(report)
+    rounds = [f for f in report.findings if f.component.startswith("residual scores of all")]
+    assert len(rounds) == 4
+    assert max(f.lower / f.claimed for f in rounds) > 0.5
+
+
 def test_secure_noise() -> None:
     """A smaller run on the noise that is published; its outcome is random, its verdict firm."""
     report = audit(2, rng=None, trials=2_000, trees=100, limit=2, budget=CORE)

@@ -51,7 +51,7 @@ class Fault:
     neighbours: str = "add-remove"
     budget: Budget = MECHANISMS
     runs: int = 0
-    formula: str = "y ~ x + z + C(g)"
+    formula: str | tuple[str, ...] = "y ~ x + z + C(g)"
 
 
 def audit(fault: Fault) -> AuditReport:
@@ -84,6 +84,30 @@ def short_by_root_d(patch: Patch) -> None:
         return real(self, *arguments) * math.sqrt(len(self.columns))
 
     patch.setattr(maps.Deviations, "vectors", faulty)
+
+
+def models_cut_one_by_one(patch: Patch) -> None:
+    """A clip for each model of a study, where one is for all."""
+    real = view.View.cut
+
+    def faulty(self: view.View, projection: Any, vector: str, limit: float, bits: int) -> Any:
+        if not projection.blocks:
+            return real(self, projection, vector, limit, bits)
+        w, parts = self.projected(projection).w, np.cumsum(projection.blocks)[:-1]
+        blocks = np.split(w, parts)
+        return np.vstack([view.cut(b, view.norms(b), limit, bits, b.copy()) for b in blocks])
+
+    patch.setattr(view.View, "cut", faulty)
+
+
+def shares_of_whole_lengths(patch: Patch) -> None:
+    """Squared lengths of blocks before the vector is cut."""
+
+    def faulty(self: maps.Shares, one: view.View, projection: Any) -> Any:
+        w = one.projected(projection).w
+        return np.trunc(np.clip(w / self.limit, -1e3, 1e3) * 2.0**self.bits)
+
+    patch.setattr(maps.Shares, "vectors", faulty)
 
 
 def closed_boxes(patch: Patch) -> None:
@@ -318,7 +342,16 @@ TREE_BUDGET = Budget(ranges=0, partition=3, count=1, sum_x=1, sum_y=1, moments=0
 NO_RANGES = MECHANISMS.without("ranges")
 SCORES = Budget(ranges=0, partition=0, count=0, sum_x=0, sum_y=0, moments=1, scores=2)
 
+LAST_JOINT = "residual scores of all models, round 4"
+STUDY = ("y ~ x", "z ~ x")
+ROUNDS = Budget(ranges=0, partition=0, count=0, sum_x=0, sum_y=0, moments=1, scores=3)
 FAULTS = {
+    "models of a study cut one by one": Fault(
+        models_cut_one_by_one, LAST_JOINT, budget=ROUNDS, formula=STUDY
+    ),
+    "shares of models before the cut": Fault(
+        shares_of_whole_lengths, LAST_JOINT, budget=ROUNDS, formula=STUDY
+    ),
     "sensitivity short by sqrt(d)": Fault(short_by_root_d, "bin sums of covariates"),
     "closed boxes": Fault(closed_boxes, "bin counts"),
     "bias of counts": Fault(biased_counts, "bin counts"),

@@ -85,6 +85,14 @@ def test_worst_records_of_other_settings(name: str) -> None:
         assert_within(one, neighbour.pairs, neighbour.kind)
 
 
+def test_worst_records_of_a_study() -> None:
+    models = {"y": FORMULAS[4], "k": "k ~ x + C(g)", "b": "x ~ z + b"}
+    one = Auditor(Specification.of(models, mu=1.0, bounds=BOUNDS, variables=["z"]), 3, 50, 1)
+    for neighbour in one.neighbours(KINDS, LIMIT):
+        assert not neighbour.leaks
+        assert_within(one, neighbour.pairs, (neighbour.kind, neighbour.table.iloc[-1].to_dict()))
+
+
 def anything(low: float, high: float) -> st.SearchStrategy[float]:
     width = high - low
     return st.one_of(

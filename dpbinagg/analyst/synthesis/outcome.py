@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from dpbinagg.analyst.synthesis.laws import Law
 from dpbinagg.analyst.types import Array
@@ -25,6 +26,8 @@ from dpbinagg.public.domain import Domain, Numeric
 
 Allowed = Callable[..., NDArray[np.bool_]]
 
+INSIDE = (1e-12, 1.0 - 1e-12)
+"""Places in a normal law that are drawn: beyond, quantiles are infinite."""
 REFUSALS = 8
 """Times that rows which rules hold fast are left out before the rest is moved without them."""
 SEARCHES = 8
@@ -33,9 +36,13 @@ LADDER = 512
 """Whole numbers with more values than this are moved freely and rounded."""
 CLOSE = 0.01
 """Standard errors of a coefficient that whole numbers may be off where there is a choice."""
+FAR = 3
+"""Steps that a single row goes at most."""
 MOST_MOVES = 400
 """Single moves of whole numbers after those that are made together."""
-TOGETHER = 4
+TOGETHER, FEW = 4, 0.3
+"""Times that rows are moved together, and standard errors below which single ones are: those with
+the most leverage, fewer by far, so that heaps stay."""
 TAIL = 0.02
 """Share of records in either tail: fewer say nothing by their counts at mu = 1 and n = 1,000."""
 STRETCH, HALVINGS = (0.2, 20.0), 12
@@ -122,28 +129,33 @@ class Outcome:
     def moved(
         self,
         raw: Array,
-        columns: Array,
-        params: Array,
+        fitted: Array,
+        basis: Basis,
         sd: float,
         rng: np.random.Generator,
         allowed: Allowed,
+        free: bool,
     ) -> Array:
-        """Raw values moved as little as need be for least squares to return `params`.
+        """Raw values moved as little as need be for least squares to return `fitted`.
 
         Parameters
         ----------
         raw : (n,) array
-        columns : (n, p) array
-        params : (p,) array
+        fitted : (n,) array
+            Combinations of columns.
+        basis : Basis
+            Of the columns.
         sd : float
             Of the errors.
         allowed : callable
             Which rows may have these raw values; all may have those that they have.
+        free : bool
+            Whether any row may have any value.
         """
-        basis = Basis.of(columns)
-        wanted = basis.score(columns @ params)
-        steps = self._ladder()
+        wanted, steps = basis.score(fitted), self._ladder()
         if steps is not None:
+            if free:
+                raw = self._reordered(raw, fitted, basis, wanted, sd, rng)
             return self._walk(raw, steps, basis, wanted, sd, rng, allowed)
         value, fixed = self.forward(raw), np.zeros(len(raw), dtype=bool)
         for _ in range(REFUSALS):
@@ -160,6 +172,40 @@ class Outcome:
                 return np.asarray(found)
             fixed |= broken
         return raw
+
+    def _reordered(
+        self,
+        raw: Array,
+        fitted: Array,
+        basis: Basis,
+        wanted: Array,
+        sd: float,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Whole numbers given to other rows, so that heaps stay as large as they are.
+
+        Row i has its value because ``fitted_i + sd e_i`` lies between two thresholds: e_i is drawn
+        from the normal law between them, and b is moved as in `draw`.
+        """
+        value, share = np.sort(raw), np.arange(len(raw) + 1) / len(raw)
+        below = share[np.searchsorted(value, raw, side="left")]
+        above = share[np.searchsorted(value, raw, side="right")]
+        whole = fitted + sd * rng.standard_normal(len(raw))
+        edges = np.quantile(whole, np.stack([below, above]))
+        low, high = ndtr((edges - fitted) / sd)
+        low, high = np.where(below <= 0.0, 0.0, low), np.where(above >= 1.0, 1.0, high)
+        place = np.clip(low + (high - low) * rng.random(len(raw)), *INSIDE)
+        noise, values = sd * ndtri(place), self.forward(value)
+        aim, rank = wanted.copy(), np.empty(len(raw), dtype=np.int64)
+        best, found = np.inf, raw
+        for _ in range(2 * SEARCHES):
+            rank[np.argsort(basis.fitted(aim) + noise, kind="stable")] = np.arange(len(raw))
+            gap = wanted - basis.score(values[rank])
+            size = float(np.abs(basis.errors(gap)).max())
+            if size < best:
+                best, found = size, value[rank]
+            aim += gap
+        return np.asarray(found)
 
     def _spread_over(self, variance: float, n: int) -> Array:
         """Quantiles of the law, its tails stretched so that responses have this variance.
@@ -235,6 +281,8 @@ class Outcome:
         place = np.searchsorted(steps, raw).clip(0, len(steps) - 1)
         gap = wanted - basis.score(ladder[place])
         for _ in range(TOGETHER):
+            if np.abs(basis.errors(gap)).max() <= FEW * sd:
+                break
             # As many moves as make up for the gap on average, wherever they are possible.
             tilt = basis.fitted(gap)
             for sign in (1, -1):
@@ -248,7 +296,7 @@ class Outcome:
                 reach = np.cumsum(share) + rng.random()
                 place = np.where(np.diff(np.floor(reach), prepend=0.0) >= 1.0, there, place)
             gap = wanted - basis.score(ladder[place])
-        close, refused = CLOSE * sd, np.zeros((2, len(place)), dtype=bool)
+        start, close, refused = place.copy(), CLOSE * sd, np.zeros((2, len(place)), dtype=bool)
         for _ in range(MOST_MOVES):
             if np.abs(basis.errors(gap)).max() <= close:
                 break
@@ -268,6 +316,7 @@ class Outcome:
                 refused[side, row] = True
                 continue
             place[row] = to
+            refused[side, row] = abs(to - start[row]) >= FAR
             gap = gap - size_of * basis.vectors[row]
         return np.asarray(steps[place])
 
@@ -322,10 +371,11 @@ class Basis:
     def of(cls, columns: Array) -> Basis:
         length = np.linalg.norm(columns, axis=0)
         unit = np.where(length > 0.0, length, 1.0)
-        u, s, vt = np.linalg.svd(columns / unit, full_matrices=False)
+        q, r = np.linalg.qr(columns / unit)
+        u, s, vt = np.linalg.svd(r)
         rank = int(np.sum(s > 1e-10 * s[0]))
         back = vt[:rank].T / s[:rank] / unit[:, None]
-        vectors = u[:, :rank]
+        vectors = np.ascontiguousarray(q @ u[:, :rank])
         return cls(vectors, np.sum(vectors**2, axis=1), back, np.linalg.norm(back, axis=1))
 
     def score(self, values: Array) -> Array:

@@ -25,8 +25,9 @@ Flags = NDArray[np.bool_]
 
 TURNS = 12
 """Turns of all outcomes; one is enough unless outcomes are covariates of each other."""
-CLOSE = 1e-9
-"""Standard errors that coefficients may be off before another turn is taken."""
+CLOSE, CLOSE_WHOLE = 1e-9, 0.02
+"""Standard errors that coefficients may be off before an outcome is moved again; whole numbers
+cannot come nearer than their steps allow."""
 EXCHANGES = 40
 """Partners that a row is offered before it is replaced."""
 
@@ -53,28 +54,31 @@ class Target:
         """Of the model."""
         return self.outcome.design
 
-    def off(self, rows: Rows) -> float:
-        """Largest distance from the coefficients, in standard errors."""
-        columns = self.design.columns(rows)
-        basis = Basis.of(columns)
-        value = self.outcome.forward(rows[self.outcome.name].astype(np.float64))
-        gap = basis.score(columns @ self.params) - basis.score(value)
-        return float(np.abs(basis.errors(gap)).max(initial=0.0) / np.sqrt(max(self.scale, 1e-300)))
+    @property
+    def close(self) -> float:
+        """How near coefficients shall come, in standard errors."""
+        return CLOSE_WHOLE if self.outcome.law.whole else CLOSE
 
     def moved(self, rows: Rows, keeper: Keeper, rng: np.random.Generator) -> Rows:
-        """Rows in which least squares returns the coefficients, as nearly as rules allow."""
-        name = self.outcome.name
-        ruled = bool(keeper.rules)
+        """Rows in which least squares returns the coefficients, as nearly as rules allow.
+
+        The same rows where it does so already.
+        """
+        name, sd = self.outcome.name, float(np.sqrt(max(self.scale, 1e-300)))
+        raw, columns = rows[name].astype(np.float64), self.design.columns(rows)
+        basis, fitted = Basis.of(columns), columns @ self.params
+        gap = basis.score(fitted) - basis.score(self.outcome.forward(raw))
+        if np.abs(basis.errors(gap)).max(initial=0.0) <= self.close * sd:
+            return rows
 
         def allowed(values: Array, place: NDArray[np.intp] | None = None) -> Flags:
-            if not ruled:
+            if not keeper.rules:
                 return np.ones(len(values), dtype=bool)
             held = rows if place is None else {key: held[place] for key, held in rows.items()}
             return keeper.holds(keeper.with_value(held, name, values))
 
-        raw = rows[name].astype(np.float64)
-        columns = self.design.columns(rows)
-        moved = self.outcome.moved(raw, columns, self.params, np.sqrt(self.scale), rng, allowed)
+        free = name not in keeper.names
+        moved = self.outcome.moved(raw, fitted, basis, sd, rng, allowed, free)
         return keeper.with_value(rows, name, moved)
 
 
@@ -86,11 +90,10 @@ def settled(
     if keeper.rules:
         rows = repaired(rows, [target.outcome.name for target in targets], keeper, rng)
     for _ in range(TURNS):
+        before = rows
         for target in targets:
             rows = target.moved(rows, keeper, rng)
-        if len(targets) == 1 and not keeper.order:
-            break
-        if max(target.off(rows) for target in targets) <= CLOSE:
+        if rows is before:
             break
     return rows
 

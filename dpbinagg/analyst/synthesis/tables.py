@@ -47,7 +47,8 @@ from dpbinagg.formula import Design
 from dpbinagg.formula.design import linear_map
 from dpbinagg.inputs import SyntheticKind
 from dpbinagg.public.domain import Numeric, Rows, column_of, rows_of, spread_rows
-from dpbinagg.release.transcript import Released
+from dpbinagg.release.questions import SEEN
+from dpbinagg.release.transcript import Released, counted
 
 KINDS = get_args(SyntheticKind)
 STANDS_OUT = 1.0
@@ -72,6 +73,7 @@ def synthesize(
     design: Design | None = None,
     steps: Steps | None = None,
     declared: Sequence[tuple[Design, Estimate]] = (),
+    missing: bool = False,
 ) -> pd.DataFrame:
     """Make synthetic records from a release.
 
@@ -98,6 +100,8 @@ def synthesize(
         Where moments and rounds of the release lead.
     declared : sequence of (Design, Estimate)
         Of a study: the models that "calibrated" rows reproduce together.
+    missing : bool
+        Whether rows that lack values are added to the complete ones, as many as were released.
 
     Returns
     -------
@@ -109,6 +113,8 @@ def synthesize(
     if kind not in KINDS:
         got = repr(kind) if isinstance(kind, str) else type(kind).__name__
         raise ReleaseError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {got}")
+    if missing and kind == "binagg":
+        raise ReleaseError('missing=True needs raw variables, which kind="binagg" has not')
     copies = _whole("copies", copies, 1)
     model = release.design if design is None else design
     if len(estimate.params) != len(model.column_names):
@@ -130,18 +136,55 @@ def synthesize(
             maker = _Maker(source, generator)
         frame, bin_of = maker.make([params[number] for params in drawn], generator)
         _refuse_clash(frame, bin_id, copies > 1)
+        complete = len(frame)
         if bin_id:
             frame[BIN] = bin_of
+        if missing:
+            frame = with_incomplete(frame, maker.release, generator)
         if copies > 1:
             frame.insert(0, COPY, number + 1)
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True) if copies > 1 else frames[0]
     table.attrs["kind"] = kind
-    tag = tag_of(release, kind, copies, len(frames[0]), model)
+    tag = tag_of(release, kind, copies, complete, model)
     table.attrs[TAG] = tag.to_json()
     if kind != "binagg":
         table.attrs["formula"] = formula_for(table, release.design, model)
     return table
+
+
+def with_incomplete(
+    frame: pd.DataFrame, release: Released, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Complete rows and such that lack values, in the released proportions, in random order.
+
+    A variable is missing in its released share of rows, at random. Incomplete rows are copies of
+    complete ones with values taken away, so that complete rows stay what they were.
+    """
+    found = counted(release.transcript)
+    if found is None or found.incomplete <= SEEN * found.sd:
+        return frame
+    ratio = len(frame) / max(found.complete, 1.0)
+    lacking = {
+        name: round(ratio * margin["missing"])
+        for name, margin in found.margins.items()
+        if name in frame.columns and margin["missing"] > SEEN * margin["sd"]
+    }
+    rows = min(round(ratio * found.incomplete), sum(lacking.values()))
+    if rows < 1:
+        return frame
+    added = frame.iloc[rng.integers(0, len(frame), rows)].reset_index(drop=True)
+    start = 0
+    for name, number in lacking.items():
+        # One variable after the other, round and round: every row lacks something.
+        gone = (start + np.arange(min(number, rows))) % rows
+        start += number
+        truth = added[name].dtype.kind == "b"
+        if not isinstance(added[name].dtype, pd.CategoricalDtype):
+            added[name] = added[name].astype(object if truth else np.float64)
+        added.loc[gone, name] = None if truth else np.nan
+    both: pd.DataFrame = pd.concat([frame, added], ignore_index=True)
+    return both.take(rng.permutation(len(both))).reset_index(drop=True)
 
 
 @dataclass(frozen=True, slots=True)
