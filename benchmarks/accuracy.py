@@ -1,6 +1,7 @@
 """Accuracy at equal true privacy: Figures 1 and 2 and Table 2 of the paper, and the reach table.
 
     python benchmarks/accuracy.py --replicates 100 --only figure1 --only table2 --data FOLDER
+    python benchmarks/accuracy.py --only reach --methods ols,refined    # others keep their rows
 
 All private methods are mu-GDP with mu = 1 for adding or removing a record
 (the sketch `jlt` has the (epsilon, delta) of that at delta = n^-1.1; the grid of `dpgd_grid` is
@@ -12,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,6 +215,19 @@ def run(
     return replicate_map(simulate, tasks, label, options.processes)
 
 
+def with_earlier(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The table with the rows that an earlier run has of methods that this one leaves out."""
+    if not path.is_file():
+        return table
+    old = pd.read_csv(path)
+    both = pd.concat([table, old[~old["method"].isin(table["method"])]], ignore_index=True)
+    place = {name: index for index, name in enumerate(METHODS)}
+    keys = [name for name in ("setting", "set", "widen", "d", "n") if name in both]
+    first = both.groupby(keys, sort=False).ngroup()
+    order = np.lexsort((both["method"].map(place), first))
+    return both.iloc[order].reset_index(drop=True)
+
+
 # --- the four parts --------------------------------------------------------------------------
 
 Y_BOUNDS = {1: (0.0, 2.0), 5: (0.0, 7.0), 10: (0.0, 15.0)}
@@ -227,7 +242,9 @@ def figure1(options: Any) -> None:
         for n in sizes
     ]
     rows = run(settings, options.methods or FIGURES, "figure 1", options)
-    table = summarise(rows, ["d", "n", "method"], "error")
+    table = with_earlier(
+        summarise(rows, ["d", "n", "method"], "error"), options.out / "figure1.csv"
+    )
     write_csv(table, options.out / "figure1.csv")
     panels = [(f"d = {d}", part, "n", "records") for d, part in table.groupby("d")]
     draw(panels, options.out / "figure1.png")
@@ -242,7 +259,9 @@ def figure2(options: Any) -> None:
         for w in (1.0, 2.0, 4.0, 8.0, 16.0)
     ]  # fmt: skip
     rows = run(settings, options.methods or FIGURES, "figure 2", options)
-    table = summarise(rows, ["n", "widen", "method"], "error")
+    table = with_earlier(
+        summarise(rows, ["n", "widen", "method"], "error"), options.out / "figure2.csv"
+    )
     write_csv(table, options.out / "figure2.csv")
     panels = [
         (f"d = 5, n = {n}", part, "widen", "bounds of x, times too wide")
@@ -292,6 +311,7 @@ def reach(options: Any) -> None:
     table["coverage_highest"] = shares.max(axis=1).to_numpy()
     table["coverage_replicates"] = pooled["all"].size().to_numpy()
     table["width"] = pooled["width"].mean().to_numpy()
+    table = with_earlier(table, options.out / "reach.csv")
     ols = table[table.method == "ols"].set_index("setting")["median"]
     table["over_ols"] = table["median"] / table["setting"].map(ols)
     table["target"] = table["setting"].map({s.name: s.target for s in REACH})
@@ -333,6 +353,7 @@ def table2(options: Any) -> None:
     ]
     rows = replicate_map(predict_uci, tasks, "table 2", options.processes)
     table = summarise(rows, ["set", "widen", "method"], "error")
+    table = with_earlier(table, options.out / "table2.csv")
     exact = table[table.method == "ols"].set_index("set")["median"]
     table["over_ols"] = table["median"] / table["set"].map(exact)
     middle, published = {}, {}
