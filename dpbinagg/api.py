@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbinagg import reading
 from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import OFFERED
+from dpbinagg.analyst.estimators import OFFERED, resolve
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
@@ -32,7 +32,6 @@ from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.release.transcript import Choice
-from dpbinagg.report.choice import resolve
 from dpbinagg.report.study import Study
 from dpbinagg.report.verbs import Release
 

@@ -39,7 +39,7 @@ from dpbinagg.release.questions import (
     scores_of,
 )
 from dpbinagg.release.transcript import Entry, Transcript, counted
-from dpbinagg.report.left_out import require_some
+from dpbinagg.report.notes import require_some
 from dpbinagg.report.verbs import Release
 
 LARGE_TABLE = 10_000
