@@ -40,6 +40,8 @@ DOUBT = 0.4
 """Error of a mean by one-way counts, in root mean squares of the position within a cell: values may
 be heaped, whole numbers among them, at one side of many cells. Less would miss that, and more would
 leave nothing to counts where cells are wide."""
+DIFFER = 0.5
+"""Standard deviations by which the mean of those who lack some other variable may be off."""
 POINTS = 4096
 """Values that stand for a margin where its fourth moment is needed."""
 
@@ -208,14 +210,20 @@ class Facts:
     def number(self, name: str) -> tuple[Figure, Figure]:
         """Mean and standard deviation of a number, from moments and one-way counts together.
 
-        Each is weighed by the inverse square of its privacy noise; moments, which are of complete
-        records, only where there are no others to be seen. The sampling error of a variance follows
-        from the fourth moment of the counts.
+        Each is weighed by the inverse square of its noise. Moments are of records that are
+        complete in all variables: those who lack one may have a mean that is `DIFFER` standard
+        deviations off, which counts as noise in proportion to their share. The sampling error of a
+        variance follows from the fourth moment of the counts.
         """
         n, _ = self.known(name)
         looks = [self._by_counts(name)] if name in self.margins else []
-        if self.is_plain(name) and (self.all_complete or not looks):
-            looks.append(self._by_moments(self.vector(spelled(name))))
+        if self.is_plain(name):
+            (mean, noise), (variance, spread) = self._by_moments(self.vector(spelled(name)))
+            # Those who lack another variable are not in the moments, and may differ.
+            lost = 0.0 if self.all_complete else max(1.0 - self.n / n, 0.0)
+            doubt = DIFFER * lost * math.sqrt(max(variance, 0.0))
+            spread = math.hypot(spread, DIFFER * lost * variance)
+            looks.append(((mean, math.hypot(noise, doubt)), (variance, spread)))
         (mean, mean_noise), (variance, noise) = (_weighed(one) for one in zip(*looks, strict=True))
         variance = max(variance, 1e-12 * (abs(mean) + 1.0) ** 2)
         error = math.hypot(mean_noise, math.sqrt(variance / n))

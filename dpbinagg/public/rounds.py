@@ -168,11 +168,9 @@ class JointRequest:
     last: bool
 
 
-SHARES = 0.25
+SHARES = 0.4
 """Weight of the squared lengths of the models' blocks: standard deviations of residuals within a
-few per cent, for 3% of the score's precision."""
-
-
+few per cent, for 6% of the score's precision."""
 SHARES_BEYOND = 0.2
 """Weight of the shares of blocks in what is cut: they tell whose the tail is."""
 

@@ -165,7 +165,7 @@ def render_study(study: Study, title: str | None, origin: Origin) -> str:
         (
             "supports",
             "What the synthetic records support",
-            _framed(study.supports.to_html(index=False)),
+            _framed(_in_words(study.supports)),
         ),
         ("privacy", "Privacy", el("p", study.privacy.statement)),
     ]
@@ -173,6 +173,11 @@ def render_study(study: Study, title: str | None, origin: Origin) -> str:
     shown = [el("section", el("h2", name), body, id=key) for key, name, body in parts]
     main = el("main", el("nav", el("ul", links), aria_label="Contents"), shown)
     return document(headline, [top, main])
+
+
+def _in_words(frame: pd.DataFrame) -> str:
+    """A table of sentences, which are wrapped and start at the left."""
+    return frame.to_html(index=False, classes="words", border=0, justify="left")
 
 
 def _framed(html: str) -> Markup:

@@ -11,8 +11,9 @@ import pandas as pd
 from dpbinagg.analyst.describe import Facts, Figure, spelled
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.transcript import Released, counted
-from dpbinagg.report import left_out, tables
-from dpbinagg.report.choice import require_alpha
+from dpbinagg.report import tables
+from dpbinagg.report.inference import require_alpha
+from dpbinagg.report.notes import omissions
 from dpbinagg.report.side_by_side import RegressionTable
 
 STATISTICS = ("Mean or share", "Std. dev.", "First quartile", "Median", "Third quartile", "Missing")
@@ -56,7 +57,9 @@ def _overall(release: Released, facts: Facts) -> Description:
         if lacking is not None:
             numbers.append([name, "", "", "missing", *_plain(lacking)])
         if isinstance(variable, Categorical):
-            body.append([_title(name, variable), *[""] * 5, _cell(lacking, _percent)])
+            blank = [""] * (len(STATISTICS) - 1)
+            body.append([_title(name, variable), *blank, _cell(lacking, _percent)])
+            body.append(["", *blank, _interval(lacking, _percent)])
             for place, level in enumerate(variable.levels):
                 share = facts.share(name, place)
                 numbers.append([name, level, "", "share", *_plain(share)])
@@ -234,7 +237,10 @@ def _share(alpha: float) -> str:
     return f"{100.0 * (1.0 - alpha):g}%"
 
 
-ALL = "Each variable is described over the records that have it."
+ALL = (
+    "Each variable is described over the records that have it, whatever else they lack; models "
+    "rest on those that are complete in all variables."
+)
 COMPLETE = "These are numbers of the records that are complete in all variables of the release."
 
 
@@ -247,7 +253,7 @@ def _notes(release: Released, facts: Facts, scope: str = COMPLETE) -> list[str]:
     ]
     known = counted(release.transcript)
     nobs = known.complete if known is not None else 0.0
-    notes += left_out.sentences(known, release.declared, release.declared, nobs)
+    notes += omissions(known, release.declared, release.declared, nobs)
     if not release.privacy.secure:
         notes.append(
             "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the "

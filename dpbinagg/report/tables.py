@@ -191,12 +191,23 @@ def html_table(header: Sequence[str] | None, rows: Sequence[Sequence[str]], titl
         lines.append(f"<caption>{html.escape(title)}</caption>")
     if header is not None:
         lines.append(f"<tr>{_html_cells(header, 'th')}</tr>")
-    lines += [f"<tr>{_html_cells(row[:1], 'th')}{_html_cells(row[1:], 'td')}</tr>" for row in rows]
+    # A row without a heading belongs to the one above: what is under an estimate.
+    below = [header is not None and not row[0] for row in rows] + [False]
+    for row, under, next_under in zip(rows, below, below[1:], strict=False):
+        kind = ' class="below"' if under else ' class="above"' if next_under else ""
+        cells = f"{_html_cells(row[:1], 'th')}{_html_cells(row[1:], 'td')}"
+        lines.append(f"<tr{kind}>{cells}</tr>")
     return "\n".join([*lines, "</table>"])
 
 
 def _html_cells(cells: Sequence[str], tag: str) -> str:
-    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+    return "".join(f"<{tag}>{_indented(cell)}</{tag}>" for cell in cells)
+
+
+def _indented(cell: str) -> str:
+    """A cell whose blanks at the left are seen."""
+    text = cell.lstrip(" ")
+    return "&nbsp;" * (2 * (len(cell) - len(text))) + html.escape(text)
 
 
 def latex(text: str) -> str:

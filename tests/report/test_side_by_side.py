@@ -143,7 +143,7 @@ def test_html_and_markdown(res):
     html = table.to_html()
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
-    assert html.count("<tr>") == 1 + len(table.body) + len(table.foot)
+    assert html.count("<tr") == 1 + len(table.body) + len(table.foot)
     assert table._repr_html_() == html
     rows = [line for line in table.to_markdown().splitlines() if line.startswith("|")]
     assert len(rows) == 2 + len(table.body) + len(table.foot)

@@ -59,6 +59,11 @@ MATRICES, MEATS = 0.45, 0.11
 weights of a round of one model give them."""
 ROUND = 1.6
 """Norm of a round of one model that approaches, over whose parts `rounds._radius` divides mu."""
+SQUARES = 3.0
+"""T_s in usual lengths of v: their noise grows with its square, and what is beyond is counted."""
+GUESSED, CHANGES = 0.5, 0.15
+"""Relative doubt in the variance of residuals before a look at them: after the moments, and by how
+much a step may change it."""
 LAST_CLIP = 2.0
 """T of the last round in usual lengths of v, at least: v varies less than the contributions that it
 is made of."""
@@ -96,11 +101,14 @@ class Together:
     tail : Tail or None
         Of |v|, in the units of now.
     tail_end : float
+    doubt : (B,) array or None
+        Relative, in the variances of residuals.
     """
 
     steps: dict[str, Steps]
     tail: tails.Tail | None = None
     tail_end: float = 0.0
+    doubt: Array | None = None
 
     @property
     def size(self) -> int:
@@ -147,7 +155,7 @@ class Together:
             whitening=np.vstack(scaled),
             blocks=tuple(one.state.size for one in steps.values()),
             clip=self._clip(mu),
-            square_clip=MEAT_CLIP * usual,
+            square_clip=SQUARES * usual,
             edges=np.asarray(usual * begin * RATIO ** np.arange(CELLS)),
             last=self._last,
         )
@@ -178,7 +186,7 @@ class Together:
     ) -> Together:
         """One round on."""
         request, start = asked.joint, 0
-        variances, found = Residuals.of(asked, answer), {}
+        variances, found = Residuals.of(asked, answer, scales, self.doubt), {}
         seen = Seen.of(request, answer, scales, self.size, self.nobs)
         moved = []
         for b, (name, steps) in enumerate(asked.steps.items()):
@@ -210,7 +218,7 @@ class Together:
         place = tail_place(request.edges, TAIL_CELL * math.sqrt(self.size * inner))
         edges, rescaled = request.edges[place:] / math.sqrt(inner), seen.end / math.sqrt(inner)
         tail = tails.fit(answer.counts[place:], edges, seen.sd)
-        return Together(found, tail, rescaled)
+        return Together(found, tail, rescaled, variances.doubt)
 
     def replayed(
         self,
@@ -245,17 +253,27 @@ class Residuals:
     Attributes
     ----------
     of_model : (B,) array
+    doubt : (B,) array
+        Relative.
     """
 
     of_model: Array
+    doubt: Array
 
     @classmethod
-    def of(cls, asked: Asked, answer: JointAnswer) -> Residuals:
-        """From the squared lengths of blocks: a wide clip takes next to nothing off them."""
+    def of(
+        cls, asked: Asked, answer: JointAnswer, scales: JointAnswer, doubt: Array | None
+    ) -> Residuals:
+        """From the squared lengths of blocks, weighed against what was known before."""
         states = [steps.state for steps in asked.steps.values()]
         units = np.array([state.sd_clipped for state in states])
-        found = answer.shares / np.array(asked.joint.blocks) / states[0].nobs
-        return cls(np.maximum(found, LEAST_LEFT**2) * units**2)
+        each = np.array(asked.joint.blocks) * states[0].nobs
+        # In units of what they are taken for: 1 is what was known before.
+        found, noise = answer.shares / each, scales.shares / each
+        before = np.full(len(units), GUESSED) if doubt is None else np.hypot(doubt, CHANGES)
+        gain = before**2 / (before**2 + noise**2)
+        known = np.maximum(1.0 + gain * (found - 1.0), LEAST_LEFT)
+        return cls(known * units**2, np.sqrt(1.0 - gain) * before / known)
 
 
 @dataclass(frozen=True, slots=True)
