@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 from dpbinagg import reading
 from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import OFFERED
+from dpbinagg.analyst.estimators import OFFERED, resolve
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
     check_kinds,
     check_scale,
+    has_doubts,
     named_formulas,
     named_variables,
     one_of,
+    refuse_undeclared,
     true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.release.transcript import Choice
-from dpbinagg.report.choice import resolve
 from dpbinagg.report.study import Study
 from dpbinagg.report.verbs import Release
 

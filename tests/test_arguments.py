@@ -9,9 +9,9 @@ import pytest
 
 import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
+from dpbinagg.analyst.estimators import misnomer, resolve
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
-from dpbinagg.report.choice import misnomer, resolve
 
 SCHOOL = load_school()
 FORMULA = "score ~ pretest + treatment"

@@ -1,4 +1,4 @@
-"""One design for several models: the terms of all, their responses, and further variables."""
+"""One design for several models, and models as combinations of the columns of a design."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from dpbinagg.formula.design import (
     Design,
     build_design,
     by_name,
+    linear_map,
     public_points,
     residuals,
     solve,
 )
+from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rows import CategoricalFactor
 from dpbinagg.public.domain import Categorical, Domain, spread_rows
 
@@ -156,3 +158,42 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
             "release"
         )
     return mapping[:, :-1], mapping[:, -1]
+
+
+def is_smaller(full: Design, design: Design) -> bool:
+    """Whether a design has the response of another and combinations of its columns."""
+    if design.response_name != full.response_name:
+        return False
+    try:
+        linear_map(full, design)
+    except FormulaError:
+        return False
+    return True
+
+
+def smaller(full: Design, formula: str) -> Design:
+    """The design of `formula` on the domain of a larger one with the same response."""
+    design = released_design(full, formula, full.domain)
+    require_same_response(full, design)
+    return design
+
+
+def released_design(full: Design, formula: str, domain: Domain) -> Design:
+    """The design of a formula, refused where it has a variable that was not released."""
+    known = [*domain, *full.constants]
+    foreign = next((name for name in undeclared_names(str(formula)) if name not in known), None)
+    if foreign is not None:
+        raise FormulaError(
+            f"{foreign!r} was not released; what was is {', '.join(domain)}. Fit terms of these, "
+            "or make a new release"
+        )
+    return build_design(formula, domain, full.constants)
+
+
+def require_same_response(full: Design, small: Design) -> None:
+    """Refuse a model of another response."""
+    if small.response_name != full.response_name:
+        raise FormulaError(
+            f"a smaller model must have the left side {full.response_name!r}, "
+            f"got {small.response_name!r}; make a new release for another response"
+        )

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dpbinagg.analyst.estimators import NEEDS
+from dpbinagg.analyst.estimators import NEEDS, without_noise
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.report import choice, tables
-from dpbinagg.report.choice import require_alpha
-from dpbinagg.report.inference import CELL, identified, masked
+from dpbinagg.report import tables
+from dpbinagg.report.inference import CELL, identified, masked, require_alpha
 
 TITLE = "Estimators from the same release"
 
@@ -146,7 +145,7 @@ class Comparison:
         rows = [
             ["Observations (noisy)", *(tables.whole(e.nobs) for e in chosen)],
             ["Df residuals", *(tables.whole(e.df_resid) for e in chosen)],
-            ["Covariance", *(choice.without_noise(e.cov_type) for e in chosen)],
+            ["Covariance", *(without_noise(e.cov_type) for e in chosen)],
             ["Privacy noise in it", *(_noise(name) for name in self.estimators)],
         ]
         return [row if self.bias_removed is None else [*row, ""] for row in rows]

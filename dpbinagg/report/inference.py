@@ -1,4 +1,4 @@
-"""Tests, intervals and predictions, of what a release tells.
+"""The statsmodels half of a results object: a model without records, tests, intervals, predictions.
 
 An estimate keeps numbers for all its terms, which predictions and synthetic records need.
 What a reader may take for an estimate is NaN where the release does not tell it.
@@ -9,20 +9,23 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import DesignInfo, PatsyError
 from scipy.linalg import null_space
-from statsmodels.base.model import LikelihoodModelResults
+from statsmodels.base.data import PandasData
+from statsmodels.base.model import LikelihoodModelResults, Model
 from statsmodels.regression._prediction import PredictionResults
 from statsmodels.tools.sm_exceptions import ValueWarning
 
+from dpbinagg.analyst.fitstats import FitStatistics, fit_statistics
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import (
     DataError,
@@ -30,13 +33,21 @@ from dpbinagg.errors import (
     IdentificationWarning,
     NotIdentifiedError,
     NotReleasedError,
+    ReleaseError,
 )
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.public.domain import Categorical
-from dpbinagg.report.choice import require_alpha, require_same_response, smaller
+from dpbinagg.formula.design import public_points
+from dpbinagg.formula.union import require_same_response, smaller
+from dpbinagg.public.domain import Categorical, spread_rows
+from dpbinagg.public.partition import Boxes
 from dpbinagg.report.tables import listed
+from dpbinagg.report.unavailable import not_released
+
+if TYPE_CHECKING:
+    from dpbinagg.report.verbs import Release
 
 Flags = NDArray[np.bool_]
+FrameMaker = Callable[[], pd.DataFrame]
 
 MOST_DEPENDENCE = 0.5
 """Standard errors of a contrast that the start may have left in it.
@@ -165,6 +176,14 @@ MOST_NAMES = 20
 """Coefficients that a message lists."""
 
 
+def require_alpha(alpha: float) -> None:
+    """Refuse an error probability that is none."""
+    if isinstance(alpha, str) or not 0.0 < alpha < 1.0:
+        raise ReleaseError(
+            f"alpha must lie strictly between 0 and 1, got {alpha!r}; 0.05 gives 95% intervals"
+        )
+
+
 def joint_alpha(alpha: float, number: int) -> float:
     """The alpha of each of so many intervals that together have `alpha`: Sidak's.
 
@@ -176,6 +195,80 @@ def joint_alpha(alpha: float, number: int) -> float:
     return -math.expm1(math.log1p(-alpha) / number)
 
 
+class PublicData(PandasData):  # type: ignore[misc]
+    """Names and columns for statsmodels; `frame` is made when it is first asked for."""
+
+    make_frame: FrameMaker
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Synthetic records, over which other packages average their effects."""
+        return self.make_frame()
+
+
+class DPOLS(Model):  # type: ignore[misc]
+    """A linear model known by its design alone.
+
+    Parameters
+    ----------
+    design : Design
+        The formula over a bounded domain.
+    make_frame : callable
+        Makes the table of synthetic records that `data.frame` holds.
+    """
+
+    def __init__(self, design: Design, make_frame: FrameMaker) -> None:
+        self.design = design
+        endog, exog = _public_rows(design)
+        super().__init__(
+            endog,
+            exog,
+            hasconst=None if design.intercept is None else True,
+            formula=design.formula,
+            model_spec=design.design_info,
+        )
+        self.formula = design.formula
+        self.data.make_frame = make_frame
+        self.data.const_idx = design.intercept
+        self.df_model = float(len(design.column_names) - self.k_constant)
+
+    def _handle_data(
+        self, endog: Any, exog: Any, missing: str, hasconst: bool | None, **kwargs: Any
+    ) -> PublicData:
+        return PublicData(endog, exog=exog, missing="none", hasconst=hasconst, **kwargs)
+
+    def predict(self, params: Any, exog: Any = None, which: str = "mean", **_: Any) -> Any:
+        """Linear prediction ``exog @ params``, for every `which`."""
+        matrix = self.exog if exog is None else np.asarray(exog, dtype=float)
+        return matrix @ np.asarray(params)
+
+    def fit(self, *_: Any, **__: Any) -> Any:
+        """Not here: a release is fitted by `Release.ols`."""
+        raise NotImplementedError("this model holds no records; use release.ols(formula)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DPOLS, (self.design, self.data.make_frame)
+
+
+def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
+    """Response and columns of points spread over the domain."""
+    least = 2 * len(design.column_names) + 6
+    rng = np.random.default_rng(0)
+    points: dict[str, Any] = dict(public_points(design, least, rng))
+    size = len(next(iter(points.values())))
+    points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
+    exog, endog = design.columns(points), design.response(points)
+    valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
+    exog, endog = exog[valid], endog[valid]
+    if len(endog) < 2:
+        lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+        exog, endog = np.vstack([lower, upper]), np.array(design.response_bounds())
+    return (
+        pd.Series(endog, name=design.response_name),
+        pd.DataFrame(exog, columns=list(design.column_names)),
+    )
+
+
 class Inference(LikelihoodModelResults):  # type: ignore[misc]
     """What statsmodels' results do with parameters and their covariance.
 
@@ -183,8 +276,14 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     they belong: in contrasts that are identified, and in predictions.
     """
 
+    release: Release
     estimate: Estimate
     design: Design
+    identified: pd.Series[bool]
+    mle_settings: Mapping[str, Any] = MappingProxyType({"optimizer": None})
+    _family: Mapping[str, Estimate]
+    _best: Estimate
+    _of_scale: Estimate
 
     @cached_property
     def _whole(self) -> Inference:
@@ -322,6 +421,137 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
 
     def remove_data(self) -> None:
         """Do nothing: there are no records here to remove."""
+
+    # Fit statistics.
+
+    @cached_property
+    def _f_test(self) -> tuple[float, float]:
+        """Wald test that all identified coefficients but the constant are zero."""
+        p, constant = len(self.params), self.model.data.const_idx
+        if constant is not None or not self.identified.all():
+            tested = self.identified.to_numpy().copy()
+            tested[[] if constant is None else constant] = False
+            restriction = np.eye(p)[tested]
+        elif self.model.k_constant:
+            # The constant is a combination of columns, Z c = 1; the others span its complement.
+            weights = np.linalg.lstsq(self.model.exog, np.ones(len(self.model.exog)), rcond=None)
+            restriction = null_space(weights[0][None, :]).T
+        else:
+            restriction = np.eye(p)
+        if not len(restriction) or not jointly_identified(self.estimate, restriction):
+            return math.nan, math.nan
+        cov = restriction @ self.estimate.cov @ restriction.T
+        if not np.isfinite(cov).all() or not np.any(cov):
+            return math.nan, math.nan
+        with warnings.catch_warnings():
+            # Directions that the release does not determine are told in the notes.
+            warnings.simplefilter("ignore", ValueWarning)
+            test = LikelihoodModelResults.wald_test(
+                self._whole, restriction, use_f=True, scalar=True
+            )
+        return float(test.statistic), float(test.pvalue)
+
+    @property
+    def fvalue(self) -> float:
+        """F statistic of all identified coefficients but the constant, from their covariance."""
+        return self._f_test[0]
+
+    @property
+    def f_pvalue(self) -> float:
+        """p-value of `fvalue`."""
+        return self._f_test[1]
+
+    @cached_property
+    def fit_statistics(self) -> FitStatistics | None:
+        """Fit statistics of the best estimate of this model; None where they are not released."""
+        return self._statistics(self._best)
+
+    @cached_property
+    def scale_noise(self) -> float | None:
+        """As `scale_se`; None where it is not released."""
+        same = self._of_scale is self._best
+        found = self.fit_statistics if same else self._statistics(self._of_scale)
+        return None if found is None else found.scale_se
+
+    @property
+    def sigma_noise(self) -> float | None:
+        """As `sigma_se`; None where it is not released."""
+        noise = self.scale_noise
+        return None if noise is None else noise / (2.0 * self.sigma)
+
+    def _statistics(self, estimate: Estimate) -> FitStatistics | None:
+        return fit_statistics(
+            self.release, self.release.steps, self.design, estimate, self.model.k_constant
+        )
+
+    def _released_fit(self, name: str) -> FitStatistics:
+        """The fit statistics, for the attribute `name`, which cannot be had without."""
+        if self.fit_statistics is None:
+            raise not_released(name)
+        return self.fit_statistics
+
+    @property
+    def rsquared(self) -> float:
+        """Share of the response's variance that the model explains; noisy as well."""
+        return self._released_fit("rsquared").rsquared
+
+    @property
+    def rsquared_se(self) -> float:
+        """Standard deviation of the privacy noise in `rsquared` and `rsquared_adj`."""
+        return self._released_fit("rsquared_se").rsquared_se
+
+    @property
+    def rsquared_adj(self) -> float:
+        """R-squared adjusted for the number of coefficients."""
+        return self._released_fit("rsquared_adj").rsquared_adj
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, from the error variance and the noisy number of records."""
+        return self._released_fit("aic").aic
+
+    @property
+    def aic_se(self) -> float:
+        """Standard deviation of the privacy noise in `aic`.
+
+        Differences between models of one release share most of it.
+        """
+        return self._released_fit("aic_se").information_se
+
+    @property
+    def bic(self) -> float:
+        """Bayes' criterion, from the error variance and the noisy number of records."""
+        return self._released_fit("bic").bic
+
+    @property
+    def bic_se(self) -> float:
+        """Standard deviation of the privacy noise in `bic`."""
+        return self._released_fit("bic_se").information_se
+
+    @property
+    def scale_se(self) -> float:
+        """Standard deviation of the privacy noise in `scale`, the error variance."""
+        return self._released_noise("scale_se", self.scale_noise)
+
+    @property
+    def sigma(self) -> float:
+        """Residual standard error, the root of `scale`."""
+        return math.sqrt(max(self.scale, 0.0))
+
+    @property
+    def sigma_se(self) -> float:
+        """Standard deviation of the privacy noise in `sigma`."""
+        return self._released_noise("sigma_se", self.sigma_noise)
+
+    def _released_noise(self, name: str, noise: float | None) -> float:
+        if noise is None:
+            raise not_released(name)
+        return noise
+
+    @property
+    def llf(self) -> float:
+        """Not released."""
+        raise not_released("llf")
 
 
 class _Unchecked:

@@ -17,7 +17,8 @@ from dpbinagg.report.pictures import MOST_CELLS, QUANTILE, Floats, axis, bins_of
 from dpbinagg.report.tables import readable
 
 if TYPE_CHECKING:
-    from dpbinagg.report.base import ReleaseResults
+    from dpbinagg.inputs import SyntheticKind
+    from dpbinagg.report.results import DPResults
 
 FINE_CELLS = 24
 """Cells of the histogram of a continuous variable."""
@@ -66,10 +67,10 @@ class Margin:
 
 
 def margins(
-    results: ReleaseResults,
+    results: DPResults,
     variables: str | Sequence[str] | None = None,
     synthetic: pd.DataFrame | None = None,
-    kind: str = "calibrated",
+    kind: SyntheticKind = "calibrated",
     rng: Any = 0,
 ) -> list[Margin]:
     """Released and synthetic shares of some variables, the response first by default."""
@@ -84,7 +85,7 @@ def margins(
                 f"{', '.join(map(repr, known))}"
             )
     if synthetic is None:
-        synthetic = results.synthesize(kind=kind, rng=rng)  # type: ignore[attr-defined]
+        synthetic = results.synthesize(kind=kind, rng=rng)
     return [
         response_margin(release, synthetic)
         if name == response

@@ -11,9 +11,9 @@ from dpbinagg.accounting import gdp
 from dpbinagg.errors import NotReleasedError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import tables
-from dpbinagg.report.base import ReleaseResults
 from dpbinagg.report.inference import CELL, identified
 from dpbinagg.report.notes import reference_notes
+from dpbinagg.report.results import DPResults
 from dpbinagg.report.side_by_side import TITLE, RegressionTable, choose_terms
 from dpbinagg.report.tables import readable
 
@@ -25,7 +25,7 @@ BELOW = ("error", "interval", "p", "none")
 STARS = ((0.01, "***"), (0.05, "**"), (0.1, "*"))
 """p-values below which an estimate gets stars, as economists use them."""
 
-STATISTICS: dict[str, tuple[str, Callable[[ReleaseResults], str]]] = {
+STATISTICS: dict[str, tuple[str, Callable[[DPResults], str]]] = {
     "response": ("Response", lambda r: readable(r.design.response_name)),
     "nobs": ("Observations (noisy)", lambda r: tables.whole(r.nobs)),
     "rsquared": ("R-squared", lambda r: f"{r.rsquared:z.3f}"),
@@ -116,9 +116,7 @@ def summary_table(
     return RegressionTable(title, headings, body, foot, notes)
 
 
-def _models(
-    results: Any, labels: Sequence[str] | None
-) -> tuple[list[ReleaseResults], tuple[str, ...]]:
+def _models(results: Any, labels: Sequence[str] | None) -> tuple[list[DPResults], tuple[str, ...]]:
     if isinstance(results, Mapping):
         labels = list(results) if labels is None else labels
         results = list(results.values())
@@ -126,7 +124,7 @@ def _models(
         results = [results]
     models = [getattr(one, "_results", one) for one in results]
     for one in models:
-        if not isinstance(one, ReleaseResults):
+        if not isinstance(one, DPResults):
             raise ReleaseError(
                 f"summary_table takes results of dp_ols, got {type(one).__name__}; for others "
                 "beside them use statsmodels' summary_col, which takes both"
@@ -146,7 +144,7 @@ def _require_known(argument: str, given: Iterable[str], known: list[str]) -> Non
 
 
 def _term_rows(
-    models: list[ReleaseResults],
+    models: list[DPResults],
     term: str,
     name: str,
     below: str,
@@ -174,7 +172,7 @@ def _term_rows(
 
 
 def _cell(
-    model: ReleaseResults,
+    model: DPResults,
     j: int,
     decimals: int,
     below: str,
@@ -197,7 +195,7 @@ def _cell(
     return estimate, f"({tables.number(float(model.bse[j]), decimals)})"
 
 
-def _facts(models: list[ReleaseResults], name: str) -> list[str]:
+def _facts(models: list[DPResults], name: str) -> list[str]:
     cells = []
     for model in models:
         try:
@@ -208,7 +206,7 @@ def _facts(models: list[ReleaseResults], name: str) -> list[str]:
 
 
 def _notes(
-    models: list[ReleaseResults],
+    models: list[DPResults],
     labels: tuple[str, ...],
     below: str,
     stars: bool,
@@ -217,7 +215,7 @@ def _notes(
 ) -> list[str]:
     notes: list[str] = []
     for label, model in zip(labels, models, strict=True):
-        urgent = [one for one in model.summary().notes if one.startswith("CAUTION")]  # type: ignore[attr-defined]
+        urgent = [one for one in model.summary().notes if one.startswith("CAUTION")]
         notes += [f"{label}: {one}" for one in urgent]
     if any(not model.release.privacy.secure for model in models):
         notes.insert(
@@ -247,7 +245,7 @@ def _notes(
     return [*notes, _privacy(models)]
 
 
-def _privacy(models: list[ReleaseResults]) -> str:
+def _privacy(models: list[DPResults]) -> str:
     """What all columns together cost, if they are about the same records."""
     releases = {id(one): one for one in (model.release.origin for model in models)}
     mus = [release.mu for release in releases.values()]

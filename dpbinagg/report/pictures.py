@@ -28,7 +28,7 @@ from dpbinagg.report.side_by_side import choose_terms
 from dpbinagg.report.tables import readable
 
 if TYPE_CHECKING:
-    from dpbinagg.report.base import ReleaseResults
+    from dpbinagg.report.results import DPResults
 
 Floats = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ class Means:
 
 
 def coefficients(
-    results: ReleaseResults,
+    results: DPResults,
     standardise: bool | None = None,
     intercept: bool = False,
     alpha: float = 0.05,
@@ -157,7 +157,7 @@ def coefficients(
     Terms are chosen and named as in `summary_table`; `keep` may name the intercept.
     """
     shown = [results.estimate]
-    other = results.compare(alpha).estimates.get("naive")  # type: ignore[attr-defined]
+    other = results.compare(alpha).estimates.get("naive")
     if naive and other is not None and results.estimator != "naive":
         shown.append(other)
     terms = results.design.column_names
@@ -187,7 +187,7 @@ def coefficients(
     )
 
 
-def _spread(results: ReleaseResults) -> Floats:
+def _spread(results: DPResults) -> Floats:
     """Standard deviation of every column in synthetic records; 1 for constants and dummies."""
     design = results.design
     columns = design.columns(rows_of(results.model.data.frame, results.release.domain))
@@ -252,9 +252,7 @@ def pairs(release: Released) -> list[tuple[str, str]]:
     return list(combinations(names, 2))
 
 
-def means(
-    source: ReleaseResults | Released, x: str, synthetic: pd.DataFrame | None = None
-) -> Means:
+def means(source: DPResults | Released, x: str, synthetic: pd.DataFrame | None = None) -> Means:
     """Means of the response over the cells of `x`.
 
     With D and C the noisy sums of ``y - centre`` and counts in a cell, the mean is
@@ -277,14 +275,12 @@ def means(
     return Means(across, bins.centre_y + offset, QUANTILE * noise, fitted, response)
 
 
-def _fitted(
-    results: ReleaseResults, bins: Bins, across: Axis, synthetic: pd.DataFrame | None
-) -> Floats:
+def _fitted(results: DPResults, bins: Bins, across: Axis, synthetic: pd.DataFrame | None) -> Floats:
     """Mean prediction for the synthetic records of every bin, spread over cells like counts."""
     release = results.release
     if synthetic is None:
         size = int(min(max(results.nobs, len(results.params) + 2), MOST_SYNTHETIC))
-        synthetic = results.synthesize(size=size, rng=0)  # type: ignore[attr-defined]
+        synthetic = results.synthesize(size=size, rng=0)
     records = rows_of(synthetic, release.domain)
     predicted = results.design.columns(records) @ results.estimate.params
     bin_of = release.partition.locate(records)

@@ -15,7 +15,8 @@ from dpbinagg.report import canvas, margins, palette, pictures
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpbinagg.report.base import ReleaseResults
+    from dpbinagg.inputs import SyntheticKind
+    from dpbinagg.report.results import DPResults
 
 STYLES = (
     {"color": palette.PRIVATE, "marker": "o", "linestyle": "-"},
@@ -30,7 +31,7 @@ ALLOWED, MEAN = "what the noisy counts allow (95%)", "released mean"
 
 @explains_arguments
 def plot_coefficients(
-    results: ReleaseResults,
+    results: DPResults,
     ax: Any = None,
     *,
     standardise: bool | None = None,
@@ -110,7 +111,7 @@ def plot_coefficients(
 
 @explains_arguments
 def plot_bins(
-    results: ReleaseResults | Released,
+    results: DPResults | Released,
     x: str | None = None,
     y: str | None = None,
     ax: Any = None,
@@ -150,12 +151,12 @@ def plot_bins(
 
 @explains_arguments
 def plot_synthetic(
-    results: ReleaseResults,
+    results: DPResults,
     variables: str | Sequence[str] | None = None,
     axes: Any = None,
     *,
     synthetic: pd.DataFrame | None = None,
-    kind: str = "calibrated",
+    kind: SyntheticKind = "calibrated",
     rng: Any = 0,
 ) -> Any:
     """Synthetic records against what was released of each variable.

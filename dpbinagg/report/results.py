@@ -1,28 +1,41 @@
-"""The results object: siblings, printed forms, synthetic data."""
+"""The results object: what the release says, siblings, printed forms, synthetic data."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from dpbinagg.accounting.budget import Privacy
+from dpbinagg.analyst.estimators import NEEDS, shown
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
-from dpbinagg.errors import IdentificationWarning
+from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
+from dpbinagg.formula.union import smaller
 from dpbinagg.public.arguments import explains_arguments
+from dpbinagg.release.transcript import counted
 from dpbinagg.report import summary as printed
 from dpbinagg.report import tables
-from dpbinagg.report.base import ReleaseResults
-from dpbinagg.report.choice import smaller
 from dpbinagg.report.compare import Comparison
-from dpbinagg.report.inference import MOST_TERMS, callers_level, identified
-from dpbinagg.report.notes import remedy
+from dpbinagg.report.inference import (
+    DPOLS,
+    MOST_TERMS,
+    Inference,
+    callers_level,
+    identified,
+    masked,
+)
+from dpbinagg.report.notes import omissions, references, remedy
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
-from dpbinagg.report.unavailable import no_estimate
+from dpbinagg.report.unavailable import REASONS, nearest, no_estimate, not_released
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,11 +44,47 @@ if TYPE_CHECKING:
     from dpbinagg.report.verbs import Release
 
 
-class DPResults(ReleaseResults):
+MANY = 1e12
+"""Degrees of freedom at which the F distribution is the chi-square one."""
+
+MOST_ROWS = 1000
+"""Rows of the synthetic table that stands in for the data in statsmodels' model."""
+
+
+def shown_delta(nobs: float) -> float:
+    """The delta at which tables show epsilon: 1e-6, or ``n^-1.1`` where there are many records."""
+    return min(1e-6, 10.0 ** math.floor(-1.1 * math.log10(max(nobs, 1.0))))
+
+
+class DPResults(Inference):
     """Results of a differentially private linear regression.
 
-    What statsmodels' results have, `ReleaseResults` has; this adds the other
-    estimates from the same release, tables, plots and synthetic data.
+    A statsmodels results object: tests, intervals and predictions use the covariance that includes
+    the privacy noise. It holds the public release and nothing else; the other estimates from the
+    same release, tables, plots and synthetic data follow from it.
+
+    Parameters
+    ----------
+    release : Release
+    estimate : Estimate
+        The estimate that is shown.
+    family : mapping
+        All estimates of the same model from this release, by estimator.
+    design : Design, optional
+        The model; the release's own by default.
+    notes : tuple of str
+        Notes besides those of the estimate.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of the estimator.
+    identified : Series of bool
+        Whether the release tells each coefficient, by term. What is not identified is NaN in
+        `params`, `bse` and all that follows from them, tests of it are refused, and a note says
+        why. Predictions and synthetic records still use the numbers behind it.
+    delta : float
+        The delta at which epsilon is shown: 1e-6, or the power of ten below ``nobs^-1.1``.
 
     Examples
     --------
@@ -52,6 +101,111 @@ class DPResults(ReleaseResults):
     >>> res.synthesize(size=100).shape
     (100, 3)
     """
+
+    def __init__(
+        self,
+        release: Release,
+        estimate: Estimate,
+        family: Mapping[str, Estimate],
+        design: Design | None = None,
+        notes: tuple[str, ...] = (),
+        model: DPOLS | None = None,
+    ) -> None:
+        self.release = release
+        self.estimate = estimate
+        self.design = release.design if design is None else design
+        self._family = family
+        self._extra_notes = tuple(notes)
+        if model is None:
+            model = DPOLS(self.design, partial(_public_frame, release, estimate, self.design))
+        # Fit statistics are from scores, else from moments: bins tell little of the errors.
+        found = (family[name] for name in ("refined", "combined") if name in family)
+        self._best = next(found, estimate)
+        self._of_scale = self._best if estimate.name == "corrected" else estimate
+        scale = self._of_scale.scale
+        unit = scale if scale > 0.0 else 1.0
+        told = masked(estimate)
+        super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
+        self.cov_params_default = np.array(told.cov)
+        self.cov_type = shown(estimate.cov_type)
+        self.cov_kwds: dict[str, Any] = {}
+        self.use_t = math.isfinite(estimate.df_resid)
+        self.df_resid = float(estimate.df_resid)
+        # scipy's F distribution knows no infinite degrees of freedom.
+        self.df_resid_inference = self.df_resid if self.use_t else MANY
+        self.df_model = model.df_model
+        # Whole, since other packages cut the fraction off where we round.
+        self.nobs = float(round(estimate.nobs))
+        self.delta = shown_delta(self.nobs)
+        self.estimator = estimate.name
+        self.identified: pd.Series[bool] = pd.Series(
+            identified(estimate), index=list(self.design.column_names), name="identified"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        # Other packages probe attributes with getattr; our own code asks `fit_statistics`.
+        if hasattr(type(self), name):
+            # Python also comes here when a property raised an AttributeError: raise that one.
+            return object.__getattribute__(self, name)
+        if name in REASONS:
+            raise not_released(name)
+        if name in NEEDS:
+            raise no_estimate(name, list(self._family))
+        known = [known for known in dir(self) if not known.startswith("_")]
+        hint = "" if name.startswith("_") else nearest(name, known)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def __repr__(self) -> str:
+        return (
+            f"<DP-OLS results of {self.design.formula!r}: {self.estimator}, "
+            f"{self.release.n_bins} bins, mu = {self.release.mu:.4g}>"
+        )
+
+    # What the release says.
+
+    def _told_together(self) -> int:
+        """Identified coefficients of all declared models, which joint intervals are about."""
+        if not self.release.declares(self.design):
+            raise ReleaseError(
+                "joint intervals are about the models that were declared before anything was "
+                "released, and this is not one of them; leave joint out, or use those"
+            )
+        if self.release.origin.models:
+            return self.release.origin.declared_terms
+        return super()._told_together()
+
+    @property
+    def privacy(self) -> Privacy:
+        """What the release promises; `privacy.statement` is a paragraph for a methods section."""
+        return replace(self.release.privacy, shown_delta=self.delta)
+
+    @property
+    def determined(self) -> bool:
+        """Whether every coefficient is identified, none leaning on a guard or prior."""
+        return self.estimate.identified and bool(self.identified.all())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on this estimate, and on records that it did without, in plain words."""
+        names = (*self.design.response_variables, *self.design.variables)
+        known, declared = counted(self.release.transcript), self.release.declared
+        said = omissions(known, declared, names, self.nobs)
+        return (*said, *self._extra_notes, *self.estimate.notes)
+
+    @property
+    def references(self) -> dict[str, Any]:
+        """The reference category of each factor, by its name in plain words."""
+        return references(self.design)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the (epsilon, delta) guarantee that mu implies."""
+        return self.release.privacy.epsilon(self.delta)
+
+    @property
+    def default_model_infos(self) -> dict[str, Any]:
+        """Rows that statsmodels' `summary_col` adds under the coefficients."""
+        return printed.MODEL_INFOS
 
     def __reduce__(self) -> tuple[Any, ...]:
         formula = None if self.design is self.release.design else self.design.formula
@@ -304,6 +458,19 @@ class DPResults(ReleaseResults):
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
+        ================================  =====================================================
+        I want to                         use
+        ================================  =====================================================
+        replicate the regression          the default; least squares gives `params` back
+        ask other linear questions        ``copies=20``, and `combine_copies` for the errors
+        look at data, try out code        ``missing=True``: rows that lack values are there too
+        train a model to predict          ``kind="predictive"``; it has no errors to tell
+        keep every value in its bin       ``kind="bounded"``
+        compute as published              ``kind="binagg", bin_id=True``, and `refit`
+        ================================  =====================================================
+
+        What they support beyond, and what not, is in `Release.supports`.
+
         Parameters
         ----------
         size : int, optional
@@ -359,6 +526,12 @@ class DPResults(ReleaseResults):
             transformed response: ``np.sqrt(y)`` as a column ``sqrt_y``.
         """
         return formula_for(table, self.release.design, self.design)
+
+
+def _public_frame(release: Release, estimate: Estimate, design: Design) -> pd.DataFrame:
+    """A few synthetic records, the same each time."""
+    size = int(min(max(estimate.nobs, 2.0), MOST_ROWS))
+    return synthesize(release, estimate, size=size, kind="bounded", rng=0, design=design)
 
 
 def warn_if_not_identified(estimate: Estimate, design: Design) -> None:

@@ -7,6 +7,7 @@ import html
 import io
 import math
 from collections.abc import Callable
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,10 @@ from dpbinagg.errors import ReleaseError
 from dpbinagg.release.transcript import counted
 from dpbinagg.report import tables
 from dpbinagg.report.inference import CELL
-from dpbinagg.report.left_out import first_line
-from dpbinagg.report.notes import explain
+from dpbinagg.report.notes import explain, first_line
 
 if TYPE_CHECKING:
-    from dpbinagg.report.base import ReleaseResults
+    from dpbinagg.report.results import DPResults
 
 TITLE = "Differentially Private OLS Regression Results"
 MOST_WIDTH = 100
@@ -64,29 +64,28 @@ class DPSummary(Summary):  # type: ignore[misc]
         notes: list[str],
         first: str = "",
     ) -> None:
-        super().__init__()
         self.title, self.left, self.right = title, left, right
         self.coefficients, self.notes, self.first = coefficients, notes, first
-        self.tables = [self._facts_table(), self._coefficient_table()]
+        self.extra_txt = None
+
+    @cached_property
+    def tables(self) -> list[SimpleTable]:
+        """statsmodels' own tables of the facts and of the coefficients."""
+        facts, (heading, *rows) = self._facts(), self.coefficients
+        cells, terms = [row[1:] for row in rows], [row[0] for row in rows]
+        return [
+            SimpleTable(
+                [row[1:] for row in facts],
+                stubs=[row[0] for row in facts],
+                title=self.title,
+                txt_fmt=fmt_2cols,
+            ),
+            SimpleTable(cells, heading[1:], terms, txt_fmt=fmt_params),
+        ]
 
     def _facts(self) -> list[list[str]]:
         empty = ["", ""]
         return [[*a, *b] for a, b in zip_longest(self.left, self.right, fillvalue=empty)]
-
-    def _facts_table(self) -> SimpleTable:
-        rows = self._facts()
-        return SimpleTable(
-            [row[1:] for row in rows],
-            stubs=[row[0] for row in rows],
-            title=self.title,
-            txt_fmt=fmt_2cols,
-        )
-
-    def _coefficient_table(self) -> SimpleTable:
-        heading, *rows = self.coefficients
-        return SimpleTable(
-            [row[1:] for row in rows], heading[1:], [row[0] for row in rows], txt_fmt=fmt_params
-        )
 
     def as_text(self) -> str:
         """The table and the notes as text."""
@@ -147,7 +146,7 @@ class DPSummary(Summary):  # type: ignore[misc]
 
 
 def summarise(
-    results: ReleaseResults,
+    results: DPResults,
     yname: str | None = None,
     xname: list[str] | None = None,
     title: str | None = None,
@@ -171,9 +170,7 @@ def summarise(
     return DPSummary(title or TITLE, left, right, coefficients, explain(results, slim), first)
 
 
-def _facts(
-    results: ReleaseResults, yname: str, slim: bool
-) -> tuple[list[list[str]], list[list[str]]]:
+def _facts(results: DPResults, yname: str, slim: bool) -> tuple[list[list[str]], list[list[str]]]:
     """Label and value of the lines above the coefficients, left and right."""
     left = [
         ["Dep. Variable:", yname],
@@ -202,14 +199,14 @@ def _facts(
     return left, right
 
 
-def _statistic(results: ReleaseResults, value: float | None, form: str) -> str:
+def _statistic(results: DPResults, value: float | None, form: str) -> str:
     """A statistic as text, or why there is none."""
     if value is not None and math.isnan(value) and not results.identified.all():
         return CELL
     return "not released" if value is None else format(value, form).rstrip(".")
 
 
-def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
+def coefficient_rows(results: DPResults, alpha: float) -> list[list[str]]:
     """Coefficient, standard error, t, p and interval of every column, as text."""
     rows = []
     interval = results.conf_int(alpha)
@@ -233,13 +230,13 @@ def coefficient_rows(results: ReleaseResults, alpha: float) -> list[list[str]]:
     return rows
 
 
-def heading(results: ReleaseResults, alpha: float) -> list[str]:
+def heading(results: DPResults, alpha: float) -> list[str]:
     """Headings of the coefficient table."""
     letter = "t" if results.use_t else "z"
     return ["coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
 
-def tidy(results: ReleaseResults, alpha: float) -> pd.DataFrame:
+def tidy(results: DPResults, alpha: float) -> pd.DataFrame:
     """One row for each coefficient; see `DPResults.tidy`."""
     interval = results.conf_int(alpha)
     return pd.DataFrame(
@@ -255,7 +252,7 @@ def tidy(results: ReleaseResults, alpha: float) -> pd.DataFrame:
     )
 
 
-def glance(results: ReleaseResults) -> pd.DataFrame:
+def glance(results: DPResults) -> pd.DataFrame:
     """One row for the model; NaN where a statistic was not released.
 
     Columns ending in ``_se`` are standard deviations of the privacy noise.

@@ -11,8 +11,9 @@ import pandas as pd
 from dpbinagg.analyst.describe import Facts, Figure, spelled
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.transcript import Released, counted
-from dpbinagg.report import left_out, tables
-from dpbinagg.report.choice import require_alpha
+from dpbinagg.report import tables
+from dpbinagg.report.inference import require_alpha
+from dpbinagg.report.notes import omissions
 from dpbinagg.report.side_by_side import RegressionTable
 
 STATISTICS = ("Mean or share", "Std. dev.", "First quartile", "Median", "Third quartile", "Missing")
@@ -252,7 +253,7 @@ def _notes(release: Released, facts: Facts, scope: str = COMPLETE) -> list[str]:
     ]
     known = counted(release.transcript)
     nobs = known.complete if known is not None else 0.0
-    notes += left_out.sentences(known, release.declared, release.declared, nobs)
+    notes += omissions(known, release.declared, release.declared, nobs)
     if not release.privacy.secure:
         notes.append(
             "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the "

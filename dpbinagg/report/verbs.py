@@ -8,19 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbinagg.analyst.estimators import COV_TYPES
+from dpbinagg.analyst.estimators import COV_TYPES, choose, misnomer, resolve
 from dpbinagg.analyst.fit import Estimates, fold, fold_together
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
 from dpbinagg.analyst.synthesis.tables import synthesize
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.formula import Design
+from dpbinagg.formula.union import is_smaller, released_design, smaller
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.partition import Partition
 from dpbinagg.release.saving import check_target, read_release, save_release
 from dpbinagg.release.transcript import Released, Statistics, model_statistics
 from dpbinagg.report import table_one
-from dpbinagg.report.choice import choose, is_smaller, misnomer, release_design, resolve, smaller
 from dpbinagg.report.results import DPResults, warn_if_not_identified
 from dpbinagg.report.statsmodels_wrapper import DPResultsWrapper
 from dpbinagg.report.table_one import Description
@@ -180,7 +180,7 @@ class Release(Released):
         name = next(iter(self.models)) if formula is None else formula
         if name in self.models:
             return ModelRelease.within(self, self.models[name], name)
-        design = release_design(self, name)
+        design = released_design(self.design, name, self.domain)
         if not self.models:
             same = design.response_name == self.design.response_name
             return self if same else ModelRelease.within(self, name, None)
@@ -350,7 +350,7 @@ class ModelRelease(Release):
     @classmethod
     def within(cls, whole: Release, formula: str, name: str | None) -> ModelRelease:
         """A model of the columns and the response of `whole`."""
-        design = release_design(whole, formula)
+        design = released_design(whole.design, formula, whole.domain)
         return cls(
             design,
             whole.declared,

@@ -13,7 +13,7 @@ from dpbinagg.report.tables import decimals_for, listed, number, readable, whole
 
 if TYPE_CHECKING:
     from dpbinagg.accounting.budget import Privacy
-    from dpbinagg.report.base import ReleaseResults
+    from dpbinagg.report.results import DPResults
 
 MOST_FINDINGS = 6
 MOST_NAMES = 12
@@ -26,12 +26,12 @@ PAPER = (
 )
 
 
-def headline(results: ReleaseResults) -> str:
+def headline(results: DPResults) -> str:
     """What the page is about."""
     return f"What goes with {readable(results.design.response_name)}: a private regression"
 
 
-def lead(results: ReleaseResults) -> str:
+def lead(results: DPResults) -> str:
     """The model and the promise in two sentences."""
     covariates = listed(results.design.variables)
     on = f" with {covariates}" if covariates else ""
@@ -54,7 +54,7 @@ def _promise(privacy: Privacy) -> str:
 
 
 def findings(
-    results: ReleaseResults, alpha: float = 0.05
+    results: DPResults, alpha: float = 0.05
 ) -> tuple[list[tuple[str, str, str, str]], int, str]:
     """Identified coefficients whose intervals leave out zero, the clearest first.
 
@@ -109,7 +109,7 @@ def guess(privacy: Privacy) -> str:
     )
 
 
-def citation(results: ReleaseResults) -> str:
+def citation(results: DPResults) -> str:
     """How to cite the analysis."""
     return (
         f"The dpbinagg authors. dpbinagg: differentially private linear regression and synthetic "

@@ -12,9 +12,9 @@ from page_links import links
 from release_data import BOUNDS, FORMULA, make_odd_results, wages
 
 from dpbinagg import Budget, ReleaseError, dp_ols, dp_release, load_release
-from dpbinagg.report.base import shown_delta
 from dpbinagg.report.downloads import OFFERED, downloads
 from dpbinagg.report.publish import choice_of
+from dpbinagg.report.results import shown_delta
 
 SMALL = "np.log(wage) ~ educ + C(region)"
 

@@ -180,7 +180,7 @@ def test_a_mistake_inside_a_statistic_is_not_printed_as_not_released(
     def broken(release: Release, *_: object) -> FitStatistics:
         return release.no_such_name  # type: ignore[attr-defined, no-any-return]
 
-    monkeypatch.setattr("dpbinagg.report.base.fit_statistics", broken)
+    monkeypatch.setattr("dpbinagg.report.inference.fit_statistics", broken)
     for show in (res.summary, res.glance):
         with pytest.raises(AttributeError, match="no_such_name"):
             show()

@@ -21,6 +21,7 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
+from dpbinagg.analyst.estimators import choose
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.errors import (
     DataError,
@@ -29,8 +30,8 @@ from dpbinagg.errors import (
     NotReleasedError,
     ReleaseError,
 )
+from dpbinagg.formula.union import smaller
 from dpbinagg.public.domain import Domain
-from dpbinagg.report.choice import choose, smaller
 from dpbinagg.report.results import DPResults, DPResultsWrapper
 from dpbinagg.report.unavailable import REASONS
 
