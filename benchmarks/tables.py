@@ -52,6 +52,7 @@ SOURCES = {
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
+    "before": ("scale_before.csv", "benchmarks/scale.py before PYTHON"),
 }
 SYNTHETIC = {
     "original": "the records themselves",
@@ -410,6 +411,24 @@ def files(table: pd.DataFrame) -> str:
     )
 
 
+def before(table: pd.DataFrame) -> str:
+    """Seconds of the processor of two versions, calls in turn."""
+    rows = [
+        [
+            f"{int(row['n']):,}",
+            str(int(row["d"])),
+            "declared" if row["declared"] else "found",
+            number(row["before_cpu_s"]),
+            number(row["now_cpu_s"]),
+            number(row["ratio_cpu_s"], 2),
+            number(row["ratio_least_s"], 2),
+        ]
+        for row in table.to_dict("records")
+    ]
+    times = ["0.1, s", "now, s", "ratio", "ratio of the least by the clock"]
+    return markdown(["records", "covariates", "bounds", *times], rows)
+
+
 def replicates(table: pd.DataFrame, remark: str = "") -> str:
     """How many replicates stand behind the table."""
     if "replicates" not in table.columns:
@@ -433,6 +452,7 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "peers": peers,
     "scale": scale,
     "files": files,
+    "before": before,
 }
 
 
