@@ -39,7 +39,7 @@ SOURCES = {
     "checks": ("populations_checks.csv", "benchmarks/populations.py --data FOLDER"),
     "planning": ("planning.csv", "benchmarks/planning.py --data FOLDER"),
     "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
-    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
+    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 1000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
     "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
@@ -330,7 +330,7 @@ def parity(table: pd.DataFrame) -> str:
     ]
     releases = int(known.loc["copies"]["releases"].max())
     return markdown(header, rows) + (
-        f"\n{releases} releases of eight populations at most, mu = 1. 'Covers': the share of 95% "
+        f"\n{releases} releases of development populations, mu = 1. 'Covers': the share of 95% "
         "intervals that hold the population's coefficient. 'Verdict': sign and significance at 5%, "
         "compared with the records'.\n"
     )
@@ -459,9 +459,9 @@ def study_memory(table: pd.DataFrame) -> str:
     """Peak memory of a study of Parquet files against that of one regression."""
     row = table.iloc[0]
     return (
-        f"On Parquet files with {int(row['rows']):,} rows it takes {row['study_gb']:.1f} GB at most, "
-        f"one `dp_ols` {row['one_gb']:.1f} GB, and {row['study_s'] / row['one_s']:.1f} times as "
-        "long.\n"
+        f"On Parquet files with {int(row['rows']):,} rows it takes {row['study_gb']:.1f} GB at "
+        f"most, one `dp_ols` {row['one_gb']:.1f} GB, and {row['study_s'] / row['one_s']:.1f} times "
+        "as long.\n"
     )
 
 
