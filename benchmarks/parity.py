@@ -25,6 +25,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,15 +62,21 @@ METHODS = ("records", "bootstrap", "table", "copies")
 
 
 def coded(records: pd.DataFrame, table: pd.DataFrame, cells: int) -> dict[str, tuple[Any, Any]]:
-    """Both tables with numbers of many values in cells that hold as many records each."""
+    """Both tables with numbers in cells: one for each value, or as many records in each.
+
+    Cells end midway between two values of the records, so that no heap is cut.
+    """
     found = {}
     for name in records:
         real, made = records[name], table[name]
-        if real.dtype.kind in "if" and real.nunique() > cells:
-            edges = np.unique(real.quantile(np.arange(1, cells) / cells))
-            found[name] = tuple(np.searchsorted(edges, one, side="left") for one in (real, made))
-        elif real.dtype.kind in "if":
-            found[name] = real.to_numpy(float), made.to_numpy(float)
+        if real.dtype.kind in "if":
+            values = np.unique(real.to_numpy(float))
+            last = np.arange(len(values) - 1)
+            if len(values) > cells:
+                places = np.quantile(real, np.arange(1, cells) / cells)
+                last = np.unique(np.searchsorted(values, places).clip(0, len(values) - 2))
+            edges = (values[last] + values[last + 1]) / 2
+            found[name] = tuple(np.searchsorted(edges, one.astype(float)) for one in (real, made))
         else:
             found[name] = real.astype(str).to_numpy(), made.astype(str).to_numpy()
     return found
@@ -128,21 +135,40 @@ def survey(folder: str | None, name: str, mu: float, replicate: int) -> tuple[Po
     return population, frame, result
 
 
-def run(task: Task) -> list[dict[str, Any]]:
-    """All rows of one release: those of distances have no kind."""
-    folder, name, mu, replicate = task
-    warnings.simplefilter("ignore")
-    population, frame, result = survey(folder, name, mu, replicate)
-    copies = result.synthesize(copies=COPIES, rng=rng_for("copies", name, mu, replicate))
+def single_tables(task: Task, survey: Any) -> dict[str, pd.DataFrame]:
+    """One synthetic table of ours, and those that `TABLES` makes."""
+    _, name, mu, replicate = task
+    population, frame, result = survey
     tables = {"table": result.synthesize(rng=rng_for("table", name, mu, replicate))}
     seed = int(rng_for("seed", name, replicate).integers(2**31))
     domain = Domain(population.bounds)
-    tables |= {key: make(frame, domain, mu, seed) for key, make in TABLES.items()}
+    return tables | {key: make(frame, domain, mu, seed) for key, make in TABLES.items()}
+
+
+def run_distances(task: Task) -> list[dict[str, Any]]:
+    """A row for each table of one release."""
+    folder, name, mu, replicate = task
+    warnings.simplefilter("ignore")
+    drawn = survey(folder, name, mu, replicate)
+    population, frame, _ = drawn
+    where = {"population": name, "mu": mu, "replicate": replicate}
+    return [
+        {**where, "method": method, **distances(frame, made, list(population.numbers))}
+        for method, table in single_tables(task, drawn).items()
+        for made in [table[list(frame.columns)]]
+    ]
+
+
+def run(task: Task) -> list[dict[str, Any]]:
+    """A row for each coefficient of one release."""
+    folder, name, mu, replicate = task
+    warnings.simplefilter("ignore")
+    drawn = survey(folder, name, mu, replicate)
+    population, frame, result = drawn
+    copies = result.synthesize(copies=COPIES, rng=rng_for("copies", name, mu, replicate))
+    tables = single_tables(task, drawn)
     where = {"population": name, "mu": mu, "replicate": replicate}
     rows: list[dict[str, Any]] = []
-    for method, table in tables.items():
-        found = distances(frame, table[list(frame.columns)], list(population.numbers))
-        rows.append({**where, "method": method, "kind": "", **found})
     whole = population.cell.population()
     for place, analysis in enumerate(population.analyses()):
         about = {**where, "kind": analysis.kind, "analysis": place}
@@ -255,6 +281,7 @@ def main() -> None:
     """Run the benchmark and write the tables."""
     names = list(populations(None)) + ["earners"]
     parser = arguments(__doc__ or "", names)
+    parser.add_argument("--distances", action="store_true", help="measure distances alone")
     parser.add_argument("--mu", type=float, action="append", help="may be repeated; 1 by default")
     options = parser.parse_args()
     there = populations(options.data)
@@ -265,28 +292,28 @@ def main() -> None:
         for name in names
         for replicate in range(options.replicates)
     ]
-    rows = replicate_map(run, tasks, "parity", options.processes)
-    path = options.out / "parity_cells.csv"
+    out, processes = options.out, options.processes
+    made = replicate_map(run_distances, tasks, "distances", processes)
+    made = _merged(out / "parity_margins.csv", made)
+    distance = margins(made)
+    write_csv(distance, out / "parity_margins_summary.csv")
+    if not options.distances:
+        _merged(out / "parity_cells.csv", replicate_map(run, tasks, "parity", processes))
+    if (out / "parity_cells.csv").is_file():
+        table = summary(pd.read_csv(out / "parity_cells.csv"))
+        write_csv(table, out / "parity.csv")
+        print("\n".join(checks(table, distance)))
+
+
+def _merged(path: Path, new: pd.DataFrame) -> pd.DataFrame:
+    """Rows of earlier runs of other populations and mu, and those of this one, written."""
     if path.is_file():
-        rows = pd.concat([_others(pd.read_csv(path, keep_default_na=False, na_values=[""]), rows)])
-    distance_path = options.out / "parity_margins.csv"
-    tables = rows[rows["kind"] == ""].dropna(axis=1, how="all")
-    if distance_path.is_file():
-        tables = _others(pd.read_csv(distance_path), tables)
-    rows = rows[rows["kind"] != ""].drop(columns=["one_way", "two_way", "correlation"])
-    write_csv(rows, path)
-    write_csv(tables, distance_path)
-    table, distance = summary(rows), margins(tables)
-    write_csv(table, options.out / "parity.csv")
-    write_csv(distance, options.out / "parity_margins_summary.csv")
-    print("\n".join(checks(table, distance)))
-
-
-def _others(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Rows of earlier runs of other populations and mu, and those of this one."""
-    done = set(zip(new["population"], new["mu"], strict=True))
-    again = [pair in done for pair in zip(old["population"], old["mu"], strict=True)]
-    return pd.concat([old[~np.array(again, dtype=bool)], new], ignore_index=True)
+        old = pd.read_csv(path)
+        done = set(zip(new["population"], new["mu"], strict=True))
+        again = [pair in done for pair in zip(old["population"], old["mu"], strict=True)]
+        new = pd.concat([old[~np.array(again, dtype=bool)], new], ignore_index=True)
+    write_csv(new, path)
+    return new
 
 
 if __name__ == "__main__":

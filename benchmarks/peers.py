@@ -170,11 +170,8 @@ def main() -> None:
     names = [name for name in options.only or CELLS if name in there]
     for name in set(options.only or CELLS) - set(names):
         print(f"{name}: no data for it: pass --data FOLDER; it is skipped")
-    tables = []
-    for name in names:
-        tasks = [(options.data, name, number) for number in range(options.replicates)]
-        tables.append(summarised(replicate_map(run, tasks, name, options.processes)))
-    table = pd.concat(tables, ignore_index=True)
+    tasks = [(options.data, name, number) for name in names for number in range(options.replicates)]
+    table = summarised(replicate_map(run, tasks, "peers", options.processes))
     write_csv(table, options.out / "peers.csv")
     wide = table.pivot_table(index=["cell", "n"], columns="method", values="error", sort=False)
     print(wide.to_string(float_format="{:.2f}".format))

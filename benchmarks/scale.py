@@ -4,10 +4,14 @@
     python benchmarks/scale.py growth            # seconds at n = 1e5, 1e6, 1e7
     python benchmarks/scale.py imports           # import time next to statsmodels
     python benchmarks/scale.py files [--rows 1e8]  # a Parquet folder under a cap of 4 GiB
+    python benchmarks/scale.py before PYTHON     # this tree and another one, in turn
 
 Times are only compared within one run: calls alternate, and the median of each
 is taken. All noise is secure. OpenDP is imported before the first timed call;
-how long that takes, once a process, is printed by ``imports``.
+how long that takes, once a process, is printed by ``imports``. ``before`` takes the interpreter of
+an environment that holds another version of the package; both answer the same calls in processes of
+their own. On a machine that has other work, the least of the seconds and those of the processor say
+more than the median.
 """
 
 from __future__ import annotations
@@ -97,6 +101,102 @@ def ratios() -> None:
             )
             print(pd.DataFrame(rows[-1:]).round(4).to_string(index=False), flush=True)
     save("scale_ratios", rows)
+
+
+class Other:
+    """A process of an interpreter, that times calls of its own version of the package."""
+
+    def __init__(self, python: str) -> None:
+        # Not in the folder of this tree, whose package it would import.
+        self._process = subprocess.Popen(
+            [python, str(Path(__file__).resolve()), "answer"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tempfile.gettempdir(),
+        )
+
+    def timed(self, call: dict[str, Any]) -> tuple[float, float]:
+        """Seconds of one call: of the clock, and of all processors."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(call), file=self._process.stdin, flush=True)
+        wall, processor = json.loads(self._process.stdout.readline())
+        return wall, processor
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate("")
+
+
+def answer() -> None:
+    """Time the calls that are asked for on the standard input."""
+    from dpbinagg import dp_ols
+
+    warnings.simplefilter("ignore")
+    table, formula, bounds, spark = None, "", {}, None
+    for line in sys.stdin:
+        call = json.loads(line)
+        if call["new"]:
+            table = make_table(call["n"], call["d"])
+            names = list(table.columns[: call["d"]])
+            formula = "y ~ " + " + ".join(names)
+            bounds = {**dict.fromkeys(names, (0, 1)), "y": (-5, call["d"] + 5)}
+            if call["engine"] == "spark":
+                spark = spark or local_spark()
+                table = spark.createDataFrame(table).repartition(2).cache()
+                table.count()
+        start, used = time.perf_counter(), time.process_time()
+        dp_ols(formula, table, mu=1, bounds=bounds if call["declared"] else None)
+        print(json.dumps([time.perf_counter() - start, time.process_time() - used]), flush=True)
+
+
+def local_spark() -> Any:
+    """Spark with two cores of this machine."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.log.level": "OFF",
+    }
+    made = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        made = made.config(key, value)
+    return made.getOrCreate()
+
+
+def before(python: str, largest: int, engine: str) -> None:
+    """This tree and another version of the package, call by call in turn."""
+    rows: list[dict[str, Any]] = []
+    versions = {"before": Other(python), "now": Other(sys.executable)}
+    sizes = [n for n in (1_000, 10_000, 100_000, 1_000_000) if n <= largest]
+    for d in (5, 20):
+        for n in sizes if engine == "memory" else sizes[-1:]:
+            for declared in (False, True):
+                call = {"n": n, "d": d, "declared": declared, "engine": engine, "new": True}
+                for one in versions.values():
+                    one.timed(call)
+                call["new"] = False
+                runs = 3 if engine == "spark" else 21 if n <= 10_000 else 11 if n <= 100_000 else 5
+                times = {name: [] for name in versions}  # type: ignore[var-annotated]
+                for _ in range(runs):
+                    for name, one in versions.items():
+                        time.sleep(PAUSE)
+                        times[name].append(one.timed(call))
+                row = {"n": n, "d": d, "declared": declared, "runs": runs}
+                for name, own in times.items():
+                    wall, processor = zip(*own, strict=True)
+                    row |= {f"{name}_s": statistics.median(wall), f"{name}_least_s": min(wall)}
+                    row |= {f"{name}_cpu_s": statistics.median(processor)}
+                for kind in ("s", "least_s", "cpu_s"):
+                    row[f"ratio_{kind}"] = row[f"now_{kind}"] / row[f"before_{kind}"]
+                rows.append(row)
+                print(pd.DataFrame([row]).round(3).to_string(index=False), flush=True)
+                save("scale_before" if engine == "memory" else f"scale_before_{engine}", rows)
+    for one in versions.values():
+        one.close()
 
 
 def growth() -> None:
@@ -222,7 +322,12 @@ def save(name: str, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("part", choices=["ratios", "growth", "imports", "files", "child"])
+    parser.add_argument(
+        "part", choices=["ratios", "growth", "imports", "files", "before", "child", "answer"]
+    )
+    parser.add_argument("python", nargs="?", help="of the environment with the other version")
+    parser.add_argument("--engine", choices=["memory", "spark"], default="memory")
+    parser.add_argument("--largest", type=float, default=1e6, help="records of the largest table")
     parser.add_argument("--rows", type=float, default=1e8)
     parser.add_argument("--kind", default="dpbinagg", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -231,8 +336,10 @@ def main() -> None:
         child(arguments.kind, arguments.folder)
     elif arguments.part == "files":
         files(int(arguments.rows))
+    elif arguments.part == "before":
+        before(arguments.python or sys.executable, int(arguments.largest), arguments.engine)
     else:
-        {"ratios": ratios, "growth": growth, "imports": imports}[arguments.part]()
+        {"ratios": ratios, "growth": growth, "imports": imports, "answer": answer}[arguments.part]()
 
 
 if __name__ == "__main__":

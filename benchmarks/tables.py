@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = (
     ROOT / "README.md",
     ROOT / "vignettes" / "03-choosing.md",
+    ROOT / "vignettes" / "04-replication.md",
     ROOT / "vignettes" / "09-benchmarks.md",
 )
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -43,6 +44,11 @@ SOURCES = {
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
     "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
     "seconds": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER --seconds"),
+    "parity": ("parity.csv", "benchmarks/parity.py --replicates 10 --data FOLDER"),
+    "distances": (
+        "parity_margins_summary.csv",
+        "benchmarks/parity.py --distances --replicates 10 --data FOLDER",
+    ),
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
@@ -277,6 +283,75 @@ def seconds(table: pd.DataFrame) -> str:
     return markdown(["data", *(SYNTHETIC[name] for name in methods)], rows)
 
 
+PARITY = {
+    "declared": ("the declared model", "exact"),
+    "smaller": ("smaller models", "known noise"),
+    "swapped": ("another variable as the outcome", "known noise"),
+    "subgroup": ("subgroups", "as far as bins show"),
+    "transformed": ("a transformed variable", "as far as bins show"),
+    "interaction": ("interactions", "as far as bins show"),
+    "logit": ("logit of a threshold", "as far as bins show"),
+}
+
+
+def parity(table: pd.DataFrame) -> str:
+    """Which conclusions survive in synthetic tables, mu = 1, by kind of analysis."""
+    known = table[table.mu == 1.0].set_index(["method", "kind"])
+    rows = []
+    for kind, (name, support) in PARITY.items():
+        if ("copies", kind) not in known.index:
+            continue
+        copies, one, records = (known.loc[(m, kind)] for m in ("copies", "table", "records"))
+        rows.append(
+            [
+                name,
+                support,
+                number(float(records["covered"]), 2),
+                number(float(one["covered"]), 2),
+                f"{copies['covered']:.2f} ({copies['covered_error']:.2f})",
+                number(float(copies["kept"]), 2),
+                number(float(copies["reversed"]), 3),
+                number(float(copies["error"]), 1),
+            ]
+        )
+    header = [
+        "analysis",
+        "support",
+        "records cover",
+        "table covers",
+        "copies cover (error)",
+        "verdict kept",
+        "reversed",
+        "error over that of records",
+    ]
+    releases = int(known.loc["copies"]["releases"].max())
+    return markdown(header, rows) + (
+        f"\n{releases} releases of eight populations at most, mu = 1. 'Covers': the share of 95% "
+        "intervals that hold the population's coefficient. 'Verdict': sign and significance at 5%, "
+        "compared with the records'.\n"
+    )
+
+
+def distances(table: pd.DataFrame) -> str:
+    """Distances of one synthetic table from the records, and of records drawn anew."""
+    names = {"table": "one synthetic table", "bootstrap": "records drawn anew"}
+    rows = [
+        [
+            f"{row['mu']:g}",
+            names.get(str(row["method"]), str(row["method"])),
+            *(
+                f"{row[m]:.3f} ({row[f'{m}_error']:.3f})"
+                for m in ("one_way", "two_way", "correlation")
+            ),
+        ]
+        for row in table.to_dict("records")
+    ]
+    return markdown(["mu", "", "one-way counts", "two-way counts", "correlations"], rows) + (
+        "\nTotal variation of counts (16 cells of a number, 8 in two-way tables) and mean absolute "
+        "error of correlations, against the records; Monte Carlo errors in brackets.\n"
+    )
+
+
 def _span(counts: pd.Series) -> str:
     """Smallest and largest number where they differ."""
     low, high = int(counts.min()), int(counts.max())
@@ -353,6 +428,8 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "coverage": coverage,
     "synthetic": synthetic,
     "seconds": seconds,
+    "parity": parity,
+    "distances": distances,
     "peers": peers,
     "scale": scale,
     "files": files,

@@ -16,15 +16,16 @@ from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.refusals import has_doubts, refuse_undeclared
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
     check_kinds,
     check_scale,
+    has_doubts,
     named_formulas,
     named_variables,
     one_of,
+    refuse_undeclared,
     true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments

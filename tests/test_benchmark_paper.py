@@ -15,7 +15,9 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MODULES = ("paper", "synthetic", "marginals", "projections", "deep", "accuracy", "accuracy_report",
-           "common", "tables")  # fmt: skip
+           "common", "tables", "peers", "population_cells", "population_cell", "population_nasty",
+           "population_surveys", "population_runs", "population_truth",
+           "population_laws")  # fmt: skip
 DATA = os.environ.get("DPBINAGG_BENCH_DATA")
 
 
@@ -155,6 +157,41 @@ def test_peers_that_are_not_there_are_named(scripts, monkeypatch, capsys) -> Non
     monkeypatch.delenv(scripts.synthetic.DEEP, raising=False)
     assert scripts.synthetic.available(["predictive", "dpgan"]) == ["predictive"]
     assert "deep.py" in capsys.readouterr().out
+
+
+def test_rows_of_other_methods_stay(scripts, tmp_path) -> None:
+    old = pd.DataFrame(
+        {"setting": ["a", "a", "b", "b"], "method": ["ols", "refined"] * 2, "median": [1, 2, 3, 4]}
+    )
+    old.to_csv(tmp_path / "old.csv", index=False)
+    new = pd.DataFrame({"setting": ["a", "b"], "method": "refined", "median": [5, 6]})
+    both = scripts.accuracy.with_earlier(new, tmp_path / "old.csv")
+    assert both.to_dict("list") == {**old.to_dict("list"), "median": [1, 5, 3, 6]}
+    assert scripts.accuracy.with_earlier(new, tmp_path / "none.csv") is new
+
+
+def test_peers_are_measured_in_errors_of_least_squares(scripts) -> None:
+    peers = scripts.peers
+    rng = np.random.default_rng(0)
+    slopes = np.array([False, True, True, False])
+
+    def line(method: str, number: int, squares: np.ndarray) -> dict[str, object]:
+        return {"cell": "c", "n": 10, "mu": 1.0, "method": method, "replicate": number,
+                "predicted": squares.sum(), "identified": 1.0, "coverage": 0.9,
+                "squares": squares, "slopes": slopes}  # fmt: skip
+
+    rows = []
+    for number in range(50):
+        base = rng.chisquare(1, 4)
+        rows += [line("ols", number, base), line("ours", number, base * [9, 4, 4, 100])]
+    table = peers.summarised(pd.DataFrame(rows)).set_index("method")
+    assert table.loc["ols", "error"] == pytest.approx(1)
+    assert table.loc["ours", "error"] == pytest.approx(2)
+    assert table.loc["ours", "error_se"] == pytest.approx(0, abs=1e-9)
+    assert table.loc["ours", "predicted"] > 3
+    assert table.loc["ours", "slopes"] == 2
+    wide = scripts.tables.peers(table.reset_index())
+    assert "| c | 10 | 2 | **2.00** | 100% | 0.90 |" in wide
 
 
 @pytest.mark.skipif(DATA is None, reason="no UCI data: set DPBINAGG_BENCH_DATA to their folder")

@@ -52,6 +52,8 @@ def project_psd(matrix: Array, floor: float = 0.0) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
+PARTS = 64
+"""Of a few thousand records: small enough for one thread where columns are few."""
 SAFE = 4.0
 """Eigenvalues of A that exceed so many noise levels leave every member positive."""
 
@@ -69,21 +71,24 @@ def symmetric_noise(rng: np.random.Generator, scales: Array, members: int) -> Ar
     return np.asarray(upper + np.swapaxes(np.triu(upper, 1), 1, 2))
 
 
+def squares(columns: Array) -> Array:
+    """``X'X``, in parts."""
+    parts = np.array_split(columns, PARTS)
+    return symmetric(np.sum([part.T @ part for part in parts], axis=0))
+
+
 def moved(noise: Array, by: Array) -> Array:
-    """``B E_m B'`` of every member."""
-    members, k, _ = noise.shape
-    right = (noise.reshape(-1, k) @ by.T).reshape(members, k, -1)
-    # The result is symmetric: its transpose will do.
-    left = np.swapaxes(right, 1, 2).reshape(-1, k) @ by.T
-    return np.asarray(left.reshape(members, len(by), len(by)))
+    """``B E_m B'`` of every member.
+
+    As everywhere here, by many products of small matrices: one of long ones is given to several
+    threads, which on a busy machine wait for each other ten times as long as the product takes.
+    """
+    return np.asarray(np.matmul(np.matmul(by, noise), by.T))
 
 
 def product(noise: Array, second: Array) -> Array:
     """Mean of ``E_m P E_m``."""
-    members, k, _ = noise.shape
-    # One product of long matrices takes a fraction of the time of many.
-    right = np.swapaxes((noise.reshape(-1, k) @ second).reshape(members, k, k), 0, 1)
-    return np.asarray(right.reshape(k, -1) @ noise.reshape(-1, k) / members)
+    return np.asarray(np.mean(np.matmul(np.matmul(noise, second), noise), axis=0))
 
 
 def applied(matrices: Array, vectors: Array) -> Array:
@@ -114,9 +119,7 @@ class Spectrum:
 def spectrum(gram: Array, noise: Array) -> Spectrum:
     """The spectrum of A."""
     values, vectors = np.linalg.eigh(symmetric(gram))
-    members, k, _ = noise.shape
-    rows = noise.reshape(-1, k)
-    second = rows.T @ rows / members
+    second = np.mean(np.matmul(noise, noise), axis=0)
     return Spectrum(values, vectors, np.sqrt(np.sum(vectors * (second @ vectors), axis=0)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
@@ -14,12 +15,12 @@ from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.formula import Design
+from dpbinagg.formula.scaling import column_scaling, row_layout
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.kernel.view import Rows
 from dpbinagg.protocol import progress
 from dpbinagg.protocol.ranges import OneWay, one_way
-from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.protocol.settings import Settings, check_scale
 from dpbinagg.public.bins import MAX_DEPTH, Paths
 from dpbinagg.public.domain import Domain
@@ -238,3 +239,24 @@ def split_threshold(total: float, allocation: Allocation) -> float:
     floor = 2.0 / allocation.count if allocation.count else 0.0
     n = max(total, 1.0)
     return max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
+
+
+@lru_cache(maxsize=16)
+def rows_of(design: Design) -> Rows:
+    """The row map of a design, columns scaled to [-1, 1] over its domain."""
+    scaling = column_scaling(design)
+    return Rows(design.row_map(), scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y)
+
+
+@lru_cache(maxsize=16)
+def coded_rows(design: Design) -> Rows:
+    """The row map with factors as codes, numbers scaled to [-1, 1] over the design's domain."""
+    layout, scaling = row_layout(design), row_layout(design).scaling
+    return Rows(
+        layout.row_map,
+        scaling.centre,
+        scaling.scale,
+        scaling.centre_y,
+        scaling.scale_y,
+        layout.levels,
+    )

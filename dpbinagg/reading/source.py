@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpbinagg.errors import DataError, PublicRefusalError
-from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.variables import Categorical, Records, Variables
 from dpbinagg.reading.columns import Codes, ColumnType, Private, column_at, convert
 
@@ -98,7 +97,6 @@ READABLE = (".csv", ".tsv", ".txt", ".parquet", ".dta", ".sav", ".xlsx")
 TEXT_OPTIONS = ("separator", "decimal", "encoding")
 
 
-@explains_arguments
 def open_table(
     data: Any,
     *,

@@ -458,6 +458,19 @@ class DPResults(Inference):
     ) -> pd.DataFrame:
         """Synthetic records from the release, at no cost.
 
+        ================================  =====================================================
+        I want to                         use
+        ================================  =====================================================
+        replicate the regression          the default; least squares gives `params` back
+        ask other linear questions        ``copies=20``, and `combine_copies` for the errors
+        look at data, try out code        ``missing=True``: rows that lack values are there too
+        train a model to predict          ``kind="predictive"``; it has no errors to tell
+        keep every value in its bin       ``kind="bounded"``
+        compute as published              ``kind="binagg", bin_id=True``, and `refit`
+        ================================  =====================================================
+
+        What they support beyond, and what not, is in `Release.supports`.
+
         Parameters
         ----------
         size : int, optional

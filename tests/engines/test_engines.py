@@ -18,9 +18,8 @@ from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import LevelCells, NumberCells, OneHot, Outer, PrefixCells, UnitInside
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone, weigh
 from dpbinagg.kernel.view import Projection
-from dpbinagg.protocol.conduct import open_table
+from dpbinagg.protocol.conduct import coded_rows, open_table, rows_of
 from dpbinagg.protocol.ranges import histogram_edges
-from dpbinagg.protocol.rows import coded_rows, rows_of
 from dpbinagg.public.bins import Paths
 from dpbinagg.public.domain import Numeric
 from dpbinagg.public.rounds import MomentRequest, RoundRequest

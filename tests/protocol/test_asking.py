@@ -12,7 +12,7 @@ from dpbinagg.formula import build_design
 from dpbinagg.kernel.maps import UNIT_BITS
 from dpbinagg.kernel.questions import Answer, Question, Sum, scales_of
 from dpbinagg.kernel.view import Part
-from dpbinagg.protocol.rows import coded_rows
+from dpbinagg.protocol.conduct import coded_rows
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, norm, weights
 from dpbinagg.release.questions import moment_question, round_answer, round_question

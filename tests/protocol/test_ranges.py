@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.protocol.detection import Tail, detect, tail_end
 from dpbinagg.protocol.ranges import (
+    Tail,
     bin_index,
+    detect,
     histogram_edges,
     needs_range,
     second_range,
+    tail_end,
     too_coarse,
     working_range,
 )

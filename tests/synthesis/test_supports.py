@@ -1,6 +1,8 @@
 """What tables support: the list, the tag, and the rule that combines copies."""
 
 import json
+import shutil
+import subprocess
 import warnings
 
 import numpy as np
@@ -160,6 +162,33 @@ def test_a_table_from_a_file_is_known_by_what_lies_beside_it(res, copies, tmp_pa
     assert {row["support"] for row in plain["supports"]} == {EXACT, NOISE, BINS, NONE}
     readme = (folder / "README.md").read_text()
     assert "What they carry only as far as bins show it" in readme
+
+
+BY_HAND = r"""
+source("dpbinagg.R")
+d <- read.csv("synthetic_copies.csv")
+fits <- lapply(split(d, d$copy), function(one) lm(educ ~ log(wage) + exper, one))
+b <- cov(t(sapply(fits, coef)))
+u <- Reduce("+", lapply(fits, vcov)) / length(fits)
+cat(sprintf("%.12g", colMeans(t(sapply(fits, coef)))), "\n")
+cat(sprintf("%.12g", sqrt(diag(u + (1 + 1 / length(fits)) * b))), "\n")
+cat(sprintf("%.12g", sqrt(diag(combine_copies(fits, exact = FALSE)$covariance))), "\n")
+"""
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not on this machine")
+def test_r_and_a_rule_by_hand_give_the_same(res, tmp_path):
+    folder = res.save(tmp_path / "package", copies=8, rng=2, report=False)
+    command = ["Rscript", "--vanilla", "-e", BY_HAND]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    params, hand, function = (np.array(line.split(), float) for line in done.stdout.splitlines())
+    table = pd.read_csv(folder / "synthetic_copies.csv")
+    combined = combine_copies(fitted(table, "educ ~ np.log(wage) + exper"), folder)
+    np.testing.assert_allclose(params, combined.params, rtol=1e-9)
+    np.testing.assert_allclose(hand, function, rtol=1e-9)
+    # The folder's copies have as many rows as the release says that there are records.
+    np.testing.assert_allclose(hand, combined.bse, rtol=1e-3)
 
 
 def test_the_command_line_writes_it_beside_the_table(res, tmp_path):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dpbinagg.analyst.linalg import inverse_root, symmetric
+from dpbinagg.analyst.linalg import inverse_root, squares, symmetric
 from dpbinagg.analyst.ols.margins import Margin, product_records
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
@@ -68,7 +68,7 @@ class Coordinates:
 def coordinates(columns: Array, intercept: int | None) -> Coordinates:
     """Coordinates from design columns of the product of the margins, (n, p)."""
     n = len(columns)
-    second = columns.T @ columns / n
+    second = squares(columns) / n
     ridge = rare_ridge(columns, intercept)
     size = np.sqrt(np.maximum(np.diag(second) + ridge, 0.0))
     size[size == 0.0] = 1.0
@@ -140,7 +140,7 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     """
     numbers = columns[:, layout.numeric]
     mean = numbers.mean(axis=0)
-    spread = np.cov(numbers.T, bias=True).reshape(len(mean), len(mean))
+    spread = squares(numbers - mean) / len(numbers)
     spread = spread + np.diag(rare_ridge(columns, layout.intercept)[layout.numeric])
     half = np.abs(layout.design_map[1:, layout.numeric]).sum(axis=0)
     spread = spread + np.diag(np.where(numbers.std(axis=0) <= STILL * half, (half / 2.0) ** 2, 0.0))

@@ -47,6 +47,9 @@ TAIL = 0.02
 """Share of records in either tail: fewer say nothing by their counts at mu = 1 and n = 1,000."""
 STRETCH, HALVINGS = (0.2, 20.0), 12
 """Factors by which tails may be stretched, and steps to find the right one."""
+SQUEEZE, SAME = (0.7, 1.4), 0.02
+"""Factors by which all responses may come nearer to their mean, and how near to 1 is near enough:
+counts are followed where they say anything."""
 LOOSENED = (0.0, 0.03, 0.3, 1.0)
 """Shares of a heap at a bound that leave it where rows beside it are too few, tried in turn."""
 LEAST_FREE = 1e-3
@@ -210,7 +213,9 @@ class Outcome:
     def _spread_over(self, variance: float, n: int) -> Array:
         """Quantiles of the law, its tails stretched so that responses have this variance.
 
-        Counts say little of a tail; the regression says how far it reaches.
+        Counts say little of a tail; the regression says how far it reaches. Where counts are so
+        noisy that tails are not enough, all responses between the bounds come nearer to their
+        mean, or go further from it.
         """
         raw = self.law.quantiles((np.arange(n) + 0.5) / n)
         left, right = np.quantile(raw, [TAIL, 1.0 - TAIL])
@@ -228,7 +233,22 @@ class Outcome:
             if not np.isfinite(found):
                 return raw
             least, most = (factor, most) if found < variance else (least, factor)
-        return stretched(float(np.sqrt(least * most)))
+        return self._squeezed(stretched(float(np.sqrt(least * most))), variance)
+
+    def _squeezed(self, raw: Array, variance: float) -> Array:
+        """Raw values whose responses have this variance, within limits."""
+        if self.law.whole:
+            return raw
+        value = self.forward(raw)
+        found, mean = float(np.var(value)), float(np.mean(value))
+        factor = float(np.clip(np.sqrt(variance / found), *SQUEEZE)) if found > 0.0 else 1.0
+        if not np.isfinite(factor) or abs(factor - 1.0) <= SAME:
+            return raw
+        inverse = self.design.invert_response(mean + factor * (value - mean))
+        if inverse is None:
+            return raw
+        low, high = self.bounds
+        return np.where((raw > low) & (raw < high), np.clip(inverse[1], low, high), raw)
 
     def _ladder(self) -> Array | None:
         """The values of the raw variable, where they are whole and few."""
