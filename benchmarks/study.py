@@ -13,7 +13,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
+import tempfile
+import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,11 +223,72 @@ def summarise_table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def wide_frame(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Fifteen variables: ten covariates, two factors among them, and five outcomes."""
+    frame = pd.DataFrame({f"x{j}": rng.uniform(0, 1, n) for j in range(8)})
+    frame["g"], frame["h"] = rng.integers(0, 4, n), rng.integers(0, 3, n)
+    for k in range(5):
+        frame[f"y{k}"] = np.clip(frame[f"x{k}"] - frame[f"x{k + 1}"] + rng.normal(0, 1, n), -9, 9)
+    bounds: dict[str, Any] = {f"x{j}": (0, 1) for j in range(8)}
+    bounds |= {"g": {"levels": [0, 1, 2, 3]}, "h": {"levels": [0, 1, 2]}}
+    return frame, bounds | {f"y{k}": (-9, 9) for k in range(5)}
+
+
+WIDE = "x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 + C(g) + C(h)"
+SIX = {f"m{k}": f"y{k} ~ {WIDE}" for k in range(5)} | {"m5": "y0 ~ x0 + C(g)"}
+
+
+def run_time(n: int, replicates: int) -> pd.DataFrame:
+    """Seconds of a study of six models and of one regression, in turns, secure noise."""
+    frame, bounds = wide_frame(n, rng_for("time", n))
+    seconds: dict[str, list[float]] = {"study": [], "one": []}
+    for _ in range(replicates + 1):
+        start = time.perf_counter()
+        dp_study(SIX, frame, 1.0, bounds=bounds).results  # noqa: B018
+        seconds["study"].append(time.perf_counter() - start)
+        start = time.perf_counter()
+        dp_ols(SIX["m0"], frame, 1.0, bounds=bounds)
+        seconds["one"].append(time.perf_counter() - start)
+    # The first turn loads and compiles.
+    study, one = (float(np.median(seconds[name][1:])) for name in ("study", "one"))
+    row = {"n": n, "models": len(SIX), "variables": len(bounds)}
+    return pd.DataFrame([row | {"study_s": study, "dp_ols_s": one, "ratio": study / one}])
+
+
+def run_memory(rows: int) -> pd.DataFrame:
+    """Peak memory of a study and of one regression of the same Parquet files, a process each."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part in range(max(rows // 1_000_000, 1)):
+            frame, bounds = wide_frame(min(rows, 1_000_000), rng_for("memory", part))
+            frame.to_parquet(f"{folder}/part-{part}.parquet")
+        size = sum(file.stat().st_size for file in Path(folder).iterdir())
+        found = {}
+        for name, call in (
+            ("one", f"dp_ols({SIX['m0']!r}, {folder!r}, 1.0, bounds={bounds!r})"),
+            ("study", f"dp_study({SIX!r}, {folder!r}, 1.0, bounds={bounds!r}).results"),
+        ):
+            script = (
+                "import resource, time\nfrom dpbinagg import dp_ols, dp_study\n"
+                f"start = time.perf_counter()\n{call}\n"
+                "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+                "print(peak, time.perf_counter() - start)"
+            )
+            command = [sys.executable, "-c", script]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[name] = tuple(map(float, done.stdout.split()[-2:]))
+    row = {"rows": rows, "folder_gb": size / 1e9}
+    for name, (peak, seconds) in found.items():
+        row |= {f"{name}_gb": peak / 1e6, f"{name}_s": seconds}
+    row["ratio"] = row["study_gb"] / row["one_gb"]
+    return pd.DataFrame([row])
+
+
 def main() -> None:
     parser = arguments((__doc__ or "").partition("\n")[0], PARTS)
     parser.add_argument("--settings", action="append")
     parser.add_argument("--models", type=int, action="append")
     parser.add_argument("--n", type=int, default=5000)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the Parquet files")
     parser.add_argument("--mu", type=float, default=1.0)
     chose = parser.parse_args()
     parts = chose.only or PARTS
@@ -248,6 +314,14 @@ def main() -> None:
         found = summarise_table(rows)
         write_csv(found, chose.out / "study_table1.csv")
         print(found.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+    for part, measure in (
+        ("time", lambda: run_time(100_000, min(chose.replicates, 7))),
+        ("memory", lambda: run_memory(chose.rows)),
+    ):
+        if part in parts:
+            found = measure()
+            write_csv(found, chose.out / f"study_{part}.csv")
+            print(found.to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,8 @@ SOURCES = {
         "benchmarks/parity.py --distances --replicates 10 --data FOLDER",
     ),
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
+    "study": ("study_models.csv", "benchmarks/study.py --only models --data FOLDER"),
+    "study_table": ("study_table1.csv", "benchmarks/study.py --only table1 --data FOLDER"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
 }
@@ -326,7 +328,7 @@ def parity(table: pd.DataFrame) -> str:
     ]
     releases = int(known.loc["copies"]["releases"].max())
     return markdown(header, rows) + (
-        f"\n{releases} releases of eight populations at most, mu = 1. 'Covers': the share of 95% "
+        f"\n{releases} releases of development populations, mu = 1. 'Covers': the share of 95% "
         "intervals that hold the population's coefficient. 'Verdict': sign and significance at 5%, "
         "compared with the records'.\n"
     )
@@ -383,6 +385,64 @@ def peers(table: pd.DataFrame) -> str:
     return markdown(header, rows) + replicates(table)
 
 
+def study(table: pd.DataFrame) -> str:
+    """Models of a study, of as many releases, and models that were not declared."""
+    rows = []
+    for m, part in table.groupby("m"):
+        wide = part.set_index(["setting", "kind"]).unstack("kind")
+        joint, apart = wide["se_median", "joint"], wide["se_median", "separate"]
+        rows.append(
+            [
+                str(m),
+                number(float(joint.median()), 2),
+                number(float(joint.max()), 2),
+                number(float(apart.median()), 2),
+                number(float((joint / apart).median()), 2),
+                number(float(wide["coverage", "joint"].mean())),
+                number(float(wide["coverage", "separate"].mean())),
+                number(float(wide["ols_coverage", "joint"].mean())),
+                number(float(wide["coverage", "free"].mean())),
+                str(int(part.replicates.max())),
+            ]
+        )
+    header = [
+        "models",
+        "study, s.e. over least squares",
+        "worst population",
+        "releases apart",
+        "study over apart",
+        "coverage, study",
+        "apart",
+        "HC1",
+        "models not declared",
+        "draws",
+    ]
+    return markdown(header, rows)
+
+
+def study_table(table: pd.DataFrame) -> str:
+    """Coverage and errors of Table 1, and errors of a table made for that purpose alone."""
+    rows = []
+    for name, part in table.groupby("statistic", sort=False):
+        rows.append(
+            [
+                str(name),
+                number(float(part.coverage.mean())),
+                number(float(part.coverage.min())),
+                *(number(float(part[c].median())) for c in ("error", "opendp", "sampling")),
+            ]
+        )
+    header = [
+        "statistic",
+        "coverage of 95% intervals",
+        "worst population",
+        "error of the noise",
+        "OpenDP's, that table alone",
+        "sampling error",
+    ]
+    return markdown(header, rows) + replicates(table)
+
+
 def scale(table: pd.DataFrame) -> str:
     """Seconds of ordinary and private regressions of the same frame."""
     rows = [
@@ -431,6 +491,8 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "parity": parity,
     "distances": distances,
     "peers": peers,
+    "study": study,
+    "study_table": study_table,
     "scale": scale,
     "files": files,
 }
