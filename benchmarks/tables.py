@@ -39,7 +39,7 @@ SOURCES = {
     "checks": ("populations_checks.csv", "benchmarks/populations.py --data FOLDER"),
     "planning": ("planning.csv", "benchmarks/planning.py --data FOLDER"),
     "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
-    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
+    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 1000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
     "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
