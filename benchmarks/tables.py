@@ -52,6 +52,8 @@ SOURCES = {
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "study": ("study_models.csv", "benchmarks/study.py --only models --data FOLDER"),
     "study_table": ("study_table1.csv", "benchmarks/study.py --only table1 --data FOLDER"),
+    "study_time": ("study_time.csv", "benchmarks/study.py --only time --replicates 5"),
+    "study_memory": ("study_memory.csv", "benchmarks/study.py --only memory --rows 3000000"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
     "before": ("scale_before.csv", "benchmarks/scale.py before PYTHON"),
@@ -444,6 +446,26 @@ def study_table(table: pd.DataFrame) -> str:
     return markdown(header, rows) + replicates(table)
 
 
+def study_time(table: pd.DataFrame) -> str:
+    """Seconds of a study against those of one regression."""
+    row = table.iloc[0]
+    return (
+        f"A study of {int(row['models'])} models and {int(row['variables'])} variables with "
+        f"{int(row['n']):,} records takes {row['ratio']:.1f} times as long as one `dp_ols` of the "
+        "largest of them.\n"
+    )
+
+
+def study_memory(table: pd.DataFrame) -> str:
+    """Peak memory of a study of Parquet files against that of one regression."""
+    row = table.iloc[0]
+    return (
+        f"On Parquet files with {int(row['rows']):,} rows it takes {row['study_gb']:.1f} GB at "
+        f"most, one `dp_ols` {row['one_gb']:.1f} GB, and {row['study_s'] / row['one_s']:.1f} times "
+        "as long.\n"
+    )
+
+
 def scale(table: pd.DataFrame) -> str:
     """Seconds of ordinary and private regressions of the same frame."""
     rows = [
@@ -512,6 +534,8 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "peers": peers,
     "study": study,
     "study_table": study_table,
+    "study_time": study_time,
+    "study_memory": study_memory,
     "scale": scale,
     "files": files,
     "before": before,
