@@ -13,7 +13,8 @@ eleven that nobody declared. Methods, by how a reader gets at an estimate and it
 - copies: on all copies, by `combine_copies`, which says how far they support the analysis;
 - whatever else `TABLES` makes: a function ``(frame, domain, mu, seed) -> frame``, read as a table.
 
-`parity_cells.csv` has a row for each coefficient, `parity_margins.csv` one for each table: total
+`parity_cells.csv` (large, not kept) has a row for each coefficient, `parity_margins.csv` one for
+each table: total
 variation of one- and of two-way counts, and the mean absolute error of correlations, each against
 the survey. `parity.csv` sums up, and `parity_margins_summary.csv`, with Monte Carlo errors over
 releases.
@@ -252,6 +253,40 @@ def margins(rows: pd.DataFrame) -> pd.DataFrame:
     return grouped.mean().join(grouped.agg(mean_error).add_suffix("_error")).reset_index()
 
 
+def picture(table: pd.DataFrame, path: Path) -> None:
+    """Coverage by kind of analysis: one table as software reads it, and copies combined."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    axes = figure.subplots()
+    known = table[table["mu"] == 1.0]
+    kinds = [kind for kind in KINDS if kind in set(known["kind"])]
+    looks = {"records": ("D", "#555555"), "table": ("o", "#c44e52"), "copies": ("s", "#1f5fa8")}
+    names = {
+        "records": "the records",
+        "table": "one synthetic table, errors as printed",
+        "copies": "20 copies, combined",
+    }
+    for place, (method, (marker, colour)) in enumerate(looks.items()):
+        part = known[known["method"] == method].set_index("kind").reindex(kinds)
+        axes.errorbar(
+            part["covered"],
+            np.arange(len(kinds)) + 0.18 * (place - 1),
+            xerr=1.96 * part["covered_error"],
+            fmt=marker,
+            color=colour,
+            label=names[method],
+            markersize=5,
+        )
+    axes.axvline(0.95, color="#999999", linewidth=0.8)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.invert_yaxis()
+    axes.set_xlabel("share of 95% intervals that hold the population's coefficient")
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    figure.savefig(path, dpi=150)
+    print(f"wrote {path}")
+
+
 def checks(table: pd.DataFrame, distance: pd.DataFrame) -> list[str]:
     """The targets at mu = 1, and what was found."""
     lines = []
@@ -302,6 +337,7 @@ def main() -> None:
     if (out / "parity_cells.csv").is_file():
         table = summary(pd.read_csv(out / "parity_cells.csv"))
         write_csv(table, out / "parity.csv")
+        picture(table, out / "parity.png")
         print("\n".join(checks(table, distance)))
 
 
