@@ -39,7 +39,7 @@ SOURCES = {
     "checks": ("populations_checks.csv", "benchmarks/populations.py --data FOLDER"),
     "planning": ("planning.csv", "benchmarks/planning.py --data FOLDER"),
     "reach": ("reach.csv", "benchmarks/accuracy.py --only reach"),
-    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 2000"),
+    "table1": ("table1.csv", "benchmarks/coverage.py --only table1 --replicates 1000"),
     "table2": ("table2.csv", "benchmarks/accuracy.py --only table2 --data FOLDER"),
     "coverage": ("coverage.csv", "benchmarks/coverage.py --only grid --replicates 500"),
     "synthetic": ("synthetic.csv", "benchmarks/synthetic.py --replicates 10 --data FOLDER"),
@@ -52,8 +52,11 @@ SOURCES = {
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "study": ("study_models.csv", "benchmarks/study.py --only models --data FOLDER"),
     "study_table": ("study_table1.csv", "benchmarks/study.py --only table1 --data FOLDER"),
+    "study_time": ("study_time.csv", "benchmarks/study.py --only time --replicates 5"),
+    "study_memory": ("study_memory.csv", "benchmarks/study.py --only memory --rows 3000000"),
     "scale": ("scale_ratios.csv", "benchmarks/scale.py ratios"),
     "files": ("scale_files.csv", "benchmarks/scale.py files"),
+    "before": ("scale_before.csv", "benchmarks/scale.py before PYTHON"),
 }
 SYNTHETIC = {
     "original": "the records themselves",
@@ -118,7 +121,9 @@ def populations(table: pd.DataFrame) -> str:
         "tests at the truth that reject",
         "predictions covered",
     ]
-    return markdown(header, rows) + replicates(table)
+    ours, others = table[table.mu == 1.0], table[table.mu != 1.0]
+    fewer = "" if others.empty else f"At other mu {int(others.replicates.min())}, at mu = 1 "
+    return markdown(header, rows) + replicates(ours, fewer)
 
 
 def checks(table: pd.DataFrame) -> str:
@@ -443,6 +448,26 @@ def study_table(table: pd.DataFrame) -> str:
     return markdown(header, rows) + replicates(table)
 
 
+def study_time(table: pd.DataFrame) -> str:
+    """Seconds of a study against those of one regression."""
+    row = table.iloc[0]
+    return (
+        f"A study of {int(row['models'])} models and {int(row['variables'])} variables with "
+        f"{int(row['n']):,} records takes {row['ratio']:.1f} times as long as one `dp_ols` of the "
+        "largest of them.\n"
+    )
+
+
+def study_memory(table: pd.DataFrame) -> str:
+    """Peak memory of a study of Parquet files against that of one regression."""
+    row = table.iloc[0]
+    return (
+        f"On Parquet files with {int(row['rows']):,} rows it takes {row['study_gb']:.1f} GB at "
+        f"most, one `dp_ols` {row['one_gb']:.1f} GB, and {row['study_s'] / row['one_s']:.1f} times "
+        "as long.\n"
+    )
+
+
 def scale(table: pd.DataFrame) -> str:
     """Seconds of ordinary and private regressions of the same frame."""
     rows = [
@@ -470,6 +495,24 @@ def files(table: pd.DataFrame) -> str:
     )
 
 
+def before(table: pd.DataFrame) -> str:
+    """Seconds of the processor of two versions, calls in turn."""
+    rows = [
+        [
+            f"{int(row['n']):,}",
+            str(int(row["d"])),
+            "declared" if row["declared"] else "found",
+            number(row["before_cpu_s"]),
+            number(row["now_cpu_s"]),
+            number(row["ratio_cpu_s"], 2),
+            number(row["ratio_least_s"], 2),
+        ]
+        for row in table.to_dict("records")
+    ]
+    times = ["0.1, s", "now, s", "ratio", "ratio of the least by the clock"]
+    return markdown(["records", "covariates", "bounds", *times], rows)
+
+
 def replicates(table: pd.DataFrame, remark: str = "") -> str:
     """How many replicates stand behind the table."""
     if "replicates" not in table.columns:
@@ -493,8 +536,11 @@ MAKERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "peers": peers,
     "study": study,
     "study_table": study_table,
+    "study_time": study_time,
+    "study_memory": study_memory,
     "scale": scale,
     "files": files,
+    "before": before,
 }
 
 

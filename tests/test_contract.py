@@ -103,6 +103,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (baselines.jlt, BASELINE),
     (baselines.dpgd, BASELINE),
     (datasets.load_wages, {}),
+    (DPResults.conf_int, {**ALPHA, "joint": False}),
     (DPResults.summary, ALPHA),
     (DPResults.compare, ALPHA),
     (DPResults.tidy, ALPHA),
@@ -119,6 +120,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (Release.describe, {"by": None}),
     (Release.crosstab, {"one": NEEDED, "other": NEEDED}),
     (Release.corr, {}),
+    (Study.conf_int, {**ALPHA, "joint": False}),
     (Study.ols, {"formula": NEEDED}),
     (Study.describe, {"by": None}),
     (Study.crosstab, {"one": NEEDED, "other": NEEDED}),
@@ -153,9 +155,11 @@ OF_RELEASE = (
 )
 OF_STUDY = (
     *("results", "describe", "crosstab", "corr", "ols", "summary", "synthesize", "release"),
-    *("privacy", "save", "report", "supports"),
+    *("privacy", "save", "report", "supports", "conf_int"),
 )
-COMMANDS = ("fit", "refit", "synth", "ledger", "plan", "codebook", "demo")
+COMMANDS = (
+    *("fit", "study", "refit", "describe", "synth", "ledger", "plan", "codebook", "audit", "demo"),
+)
 
 BASES = {
     "ReleaseError": ValueError,
