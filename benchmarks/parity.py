@@ -264,8 +264,8 @@ def picture(table: pd.DataFrame, path: Path) -> None:
     looks = {"records": ("D", "#555555"), "table": ("o", "#c44e52"), "copies": ("s", "#1f5fa8")}
     names = {
         "records": "the records",
-        "table": "one synthetic table, errors as printed",
-        "copies": "20 copies, combined",
+        "table": "one table, errors as printed",
+        "copies": "20 copies combined",
     }
     for place, (method, (marker, colour)) in enumerate(looks.items()):
         part = known[known["method"] == method].set_index("kind").reindex(kinds)
@@ -282,7 +282,7 @@ def picture(table: pd.DataFrame, path: Path) -> None:
     axes.set_yticks(range(len(kinds)), kinds)
     axes.invert_yaxis()
     axes.set_xlabel("share of 95% intervals that hold the population's coefficient")
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
     figure.savefig(path, dpi=150)
     print(f"wrote {path}")
 
