@@ -12,7 +12,7 @@ import pytest
 import dpbinagg
 
 ROOT = Path(__file__).parents[1]
-REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "vignettes" / "site" / "reference.md").read_text(encoding="utf-8")
 LISTED = re.findall(r"\.\. auto(?:function|class):: (\S+)", REFERENCE)
 WHOLE = re.findall(r"\.\. automodule:: (\S+)", REFERENCE)
 
@@ -38,8 +38,8 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser")
     pytest.importorskip("numpydoc")
     build = pytest.importorskip("sphinx.cmd.build")
-    assert build.main(["-W", "-q", "-c", str(ROOT / "docs"), str(ROOT), str(tmp_path)]) == 0
-    page = (tmp_path / "docs" / "reference.html").read_text(encoding="utf-8")
+    assert build.main(["-W", "-q", "-c", str(ROOT / "vignettes" / "site"), str(ROOT), str(tmp_path)]) == 0
+    page = (tmp_path / "vignettes" / "site" / "reference.html").read_text(encoding="utf-8")
     for name in LISTED:
         assert f'id="{name}"' in page, name
     assert (tmp_path / "index.html").exists()

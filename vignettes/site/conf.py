@@ -1,6 +1,6 @@
 """The documentation site, from the README, the vignettes and the docstrings.
 
-    python -m sphinx -W -q -c docs . build/site
+    python -m sphinx -W -q -c vignettes/site . build/site
 
 Then open build/site/index.html. ``-W`` makes a link that leads nowhere an error. Sphinx and what
 it needs are in the extra ``docs``.
@@ -26,7 +26,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "vignettes/*.md",
-    "docs/*.md",
+    "vignettes/site/*.md",
 ]
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc"]
 myst_heading_anchors = 3
@@ -51,8 +51,8 @@ vignettes/*
 :hidden:
 :caption: Reference
 
-docs/reference
-docs/commands
+vignettes/site/reference
+vignettes/site/commands
 ```
 
 ```{toctree}
@@ -71,7 +71,7 @@ def add_contents(app: Any, name: str, source: list[str]) -> None:
     """Put the list of pages below the README, and what each command says on the page of them."""
     if name == root_doc:
         source[0] += CONTENTS
-    if name == "docs/commands":
+    if name == "vignettes/site/commands":
         os.environ["COLUMNS"], os.environ["NO_COLOR"] = "88", "1"
         commands = next(a.choices for a in make_parser()._actions if isinstance(a.choices, dict))
         for command, parser in commands.items():
