@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DPBinAggError, ReleaseError
 from dpbinagg.inputs import EstimatorName
+
+if TYPE_CHECKING:
+    from dpbinagg.analyst.types import Estimate
 
 _BINS = "bin counts and sums (Budget.count, Budget.sum_x, Budget.sum_y)"
 _MOMENTS = "second moments (Budget.moments)"
