@@ -38,7 +38,10 @@ def test_the_site_is_built(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser")
     pytest.importorskip("numpydoc")
     build = pytest.importorskip("sphinx.cmd.build")
-    assert build.main(["-W", "-q", "-c", str(ROOT / "vignettes" / "site"), str(ROOT), str(tmp_path)]) == 0
+    assert (
+        build.main(["-W", "-q", "-c", str(ROOT / "vignettes" / "site"), str(ROOT), str(tmp_path)])
+        == 0
+    )
     page = (tmp_path / "vignettes" / "site" / "reference.html").read_text(encoding="utf-8")
     for name in LISTED:
         assert f'id="{name}"' in page, name

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn, get_args
 
 from dpbinagg import __version__
-from dpbinagg.analyst.estimators import OFFERED
-from dpbinagg.inputs import CovType, SyntheticKind
+from dpbinagg.inputs import CovType, EstimatorName, SyntheticKind
 from dpbinagg.public.arguments import remedy
 
 ABOUT = """\
@@ -312,7 +311,7 @@ def _bounds(parser: argparse.ArgumentParser) -> None:
 def _estimation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--estimator",
-        choices=OFFERED,
+        choices=get_args(EstimatorName),
         help="the best that was released by default",
     )
     parser.add_argument(
