@@ -40,6 +40,9 @@ FAR = 3
 """Steps that a single row goes at most."""
 MOST_MOVES = 400
 """Single moves of whole numbers after those that are made together."""
+MOST_PAIRS, PARTNERS = 60, 256
+"""Moves of two rows at once after single ones, and rows that are looked at for each: among so many
+pairs one comes near whatever is left."""
 TOGETHER, FEW = 4, 0.3
 """Times that rows are moved together, and standard errors below which single ones are: those with
 the most leverage, fewer by far, so that heaps stay."""
@@ -338,7 +341,44 @@ class Outcome:
             place[row] = to
             refused[side, row] = abs(to - start[row]) >= FAR
             gap = gap - size_of * basis.vectors[row]
+        self._paired(place, gap, close, steps, basis, rng, allowed)
         return np.asarray(steps[place])
+
+    def _paired(
+        self,
+        place: NDArray[np.intp],
+        gap: Array,
+        close: float,
+        steps: Array,
+        basis: Basis,
+        rng: np.random.Generator,
+        allowed: Allowed | None,
+    ) -> None:
+        """Move two rows at once, one up and one down: they come nearer where no single one does."""
+        ladder = self.forward(steps)
+        for _ in range(MOST_PAIRS):
+            if np.abs(basis.errors(gap)).max() <= close:
+                return
+            some, moves = rng.permutation(len(place))[: 2 * PARTNERS], []
+            for half, sign in ((some[::2], 1), (some[1::2], -1)):
+                rows = half
+                there = np.clip(place[rows] + sign, 0, len(steps) - 1)
+                size = ladder[there] - ladder[place[rows]]
+                fine = size != 0.0
+                if allowed is not None:
+                    fine &= allowed(steps[there], rows)
+                moves.append(
+                    (rows[fine], there[fine], size[fine, None] * basis.vectors[rows[fine]])
+                )
+            (up, to_up, by_up), (down, to_down, by_down) = moves
+            if not len(up) or not len(down):
+                return
+            less = np.sum(by_up * (2.0 * gap - by_up), axis=1)[:, None]
+            less = less + np.sum(by_down * (2.0 * gap - by_down), axis=1) - 2.0 * by_up @ by_down.T
+            one, other = np.unravel_index(int(np.argmax(less)), less.shape)
+            if less[one, other] > 0.0:
+                place[up[one]], place[down[other]] = to_up[one], to_down[other]
+                gap = gap - by_up[one] - by_down[other]
 
 
 class Truth(Outcome):
