@@ -450,9 +450,12 @@ class View:
         if levels:
             dense = np.ascontiguousarray(np.c_[matrix[:, :place], matrix[:, -1]])
         put_combinations(dense, f, both)
+        added = self.room("added", len(matrix), self.n) if levels else both
         for code, size in zip(codes, levels, strict=True):
-            # Sums of exact numbers of one grid are exact.
-            both += (matrix[:, place : place + size] * ONE)[:, code]
+            # Sums of exact numbers of one grid are exact. No code is beyond its levels here, and
+            # "clip" saves a buffer.
+            np.take(matrix[:, place : place + size] * ONE, code, axis=1, out=added, mode="clip")
+            both += added
             place += size
         response = f[-1] * (projection.scale_y / ONE) + projection.centre_y
         if projection.blocks:
@@ -476,7 +479,9 @@ class View:
         if key not in self._held:
             w, r, lengths = self.projected(projection)
             out = self.room((id(projection), vector, limit, bits), *w.shape)
-            vectors = w if vector == "w" else np.multiply(w, r, out=out)
+            # Those of several models hold their residuals already.
+            done = vector == "w" or bool(projection.blocks)
+            vectors = w if done else np.multiply(w, r, out=out)
             self._held[key] = cut(vectors, lengths[vector], limit, bits, out)
         held: Floats = self._held[key]
         return held
