@@ -316,7 +316,7 @@ class OneHot(Map):
 
 @dataclass(frozen=True, eq=False)
 class Cut(Map):
-    """Maps of a vector, which is cut to norm 1 by `grid.cut`.
+    """Maps of a vector, which is cut to norm 1 by `view.cut`.
 
     Attributes
     ----------
@@ -423,7 +423,7 @@ class SharesBeyond(Shares):
 
 @dataclass(frozen=True, eq=False)
 class Direction(Cut):
-    """``1{|v| > limit} v/|v|``. Norm: a direction has norm 1; `grid.cut` enforces it."""
+    """``1{|v| > limit} v/|v|``. Norm: a direction has norm 1; `view.cut` enforces it."""
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
@@ -487,7 +487,7 @@ class Deviations(Map):
     """Deviations of columns, or of the response, from their bin's centre; cut to norm 1 together.
 
     ``(z_j - centre_kj) / unit_kj`` for the bin k of a record, each cut to [-1, 1], what is not a
-    number to 1; then all together at `limit`. Norm: `grid.cut`. In answers the unit of column j is
+    number to 1; then all together at `limit`. Norm: `view.cut`. In answers the unit of column j is
     `limit`: multiply by ``unit_kj``. Only within a `Tensor` with the same partition.
 
     Attributes

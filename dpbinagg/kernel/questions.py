@@ -159,7 +159,7 @@ class Sum:
         ]
 
     def run(self, parts: Iterable[Part]) -> list[Integers]:
-        """Sums over some chunks, of at most `grid.MOST_RECORDS` records together."""
+        """Sums over some chunks, of at most `view.MOST_RECORDS` records together."""
         sums, rooms = self.zeros(), dict[object, Floats]()
         for part in parts:
             mapped, plain = View(part, self.rows, rooms), View(part, None, rooms)
