@@ -487,6 +487,7 @@ class RowMap:
         missing = arrays.missing
         if self.finite:
             missing |= ~np.isfinite(response) | ~np.isfinite(columns).all(axis=1)
-        columns[missing], response[missing] = np.nan, np.nan
-        codes[:, missing] = 0
+        if missing.any():
+            columns[missing], response[missing] = np.nan, np.nan
+            codes[:, missing] = 0
         return columns, response, codes

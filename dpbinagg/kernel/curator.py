@@ -231,6 +231,8 @@ class Curator:
         rows : Rows, optional
             The row map, for questions that look at f or at design columns.
         """
+        groups = ((map_, question.k) for question in questions for _, map_ in question.groups)
+        self._noise.prepare(sum(map_.n_entries(k) for map_, k in groups))
         sums = iter(self._engine.map_reduce(Sum(tuple(questions), rows)))
         return [
             self._release(question, [next(sums) for _ in question.groups], mu)

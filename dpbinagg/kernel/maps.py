@@ -239,6 +239,8 @@ class PrefixCells(Cells):
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         codes, below = view.path_codes(self.paths), self.bits - self.depth
+        if not self.depth:
+            return codes >> (self.paths.depth - self.bits)
         prefixes = codes >> (self.paths.depth - self.depth)
         place = np.searchsorted(self.nodes, prefixes)
         place[place == len(self.nodes)] = 0
@@ -296,10 +298,13 @@ class Map(Piece):
         """A noisy vector, in units of a contribution, in the units and the shape of the answer."""
         return np.asarray(noisy.reshape(self.shape(k)) * self.unit)
 
+    def n_entries(self, k: int) -> int:
+        """Number of entries that are given noise."""
+        return len(self.whole(np.zeros(self.shape(k), dtype=np.int64)))
+
     def scales(self, sd: float, k: int) -> Floats:
         """Standard deviations of the answer, where those of contributions are `sd`."""
-        size = len(self.whole(np.zeros(self.shape(k), dtype=np.int64)))
-        return self.answer(np.full(size, sd), k)
+        return self.answer(np.full(self.n_entries(k), sd), k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,7 +460,9 @@ class Outer(Cut):
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
         whole, _ = view.cut(projection, self.vector, self.limit, FACTOR_BITS, self.beyond)
-        sums += whole_square(whole)
+        # Seldom is anything beyond.
+        if whole.size:
+            sums += whole_square(whole)
 
     def whole(self, sums: Sums) -> Sums:
         upper = np.triu_indices(len(sums), 1)

@@ -43,13 +43,13 @@ NOISE_BITS = 58
 them."""
 MAX_SCALE = 2.0**NOISE_BITS
 MARGIN = 1.0 + 2.0**-30
-DRAWS, FEW = 512, 128
+DRAWS, FEW = 256, 128
 """Values of one call, at most, and values that are worth a call ahead of time.
 
 A call enters and leaves Python a dozen times, and each time one thread waits for another that
 holds Python's lock: the fewer calls, the better.
 """
-MOST = 2**13
+FIRST, MOST = 2**9, 2**13
 """The stock is what was asked for at once so far, and no more than so much: what is left when a
 release ends was drawn for nothing."""
 
@@ -106,6 +106,10 @@ class Noise(Protocol):
 
     secure: bool
 
+    def prepare(self, size: int) -> None:
+        """So many Gaussian values will be asked for next."""
+        ...
+
     def gaussian(self, size: int, sd: float) -> Integers:
         """`size` draws of a (discrete) Gaussian with standard deviation `sd`."""
         ...
@@ -124,10 +128,10 @@ class _Stock:
         self._drawn = np.empty(0, dtype=np.int64)
         self._begun: deque[tuple[int, Future[Integers]]] = deque()
         # Every release asks for a few hundred Gaussian values, and for few others at a time.
-        self._level = DRAWS if kind == _GAUSSIAN else 0
-        self._fill(self._level)
+        self._level = FIRST if kind == _GAUSSIAN else 0
+        self.fill(self._level)
 
-    def _fill(self, level: int) -> None:
+    def fill(self, level: int) -> None:
         """Begin to draw what is missing to `level` values; a few are not worth a call."""
         missing = level - len(self._drawn) - sum(n for n, _ in self._begun)
         while missing > FEW and not single_thread():
@@ -138,7 +142,7 @@ class _Stock:
 
     def take(self, size: int) -> Integers:
         """`size` values that nobody else gets."""
-        self._fill(size)
+        self.fill(size)
         parts, missing = [self._drawn], size - len(self._drawn)
         asked: list[tuple[int, Future[Integers]]] = []
         while missing > 0 and self._begun and (missing > FEW or self._begun[0][1].done()):
@@ -155,7 +159,7 @@ class _Stock:
         values = np.concatenate(parts)
         self._drawn = values[size:]
         self._level = min(max(self._level, size), MOST)
-        self._fill(self._level)
+        self.fill(self._level)
         return values[:size]
 
 
@@ -181,6 +185,10 @@ class SecureNoise:
     def __reduce__(self) -> Any:
         raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
 
+    def prepare(self, size: int) -> None:
+        """Drawn on other threads, while the sums that they are added to are computed."""
+        self._stock(_GAUSSIAN).fill(size)
+
     def gaussian(self, size: int, sd: float) -> Integers:
         return self._take(("gaussian", float(sd)), size)
 
@@ -188,12 +196,15 @@ class SecureNoise:
         return self._take(("laplace", float(scale)), size)
 
     def _take(self, kind: Kind, size: int) -> Integers:
+        return self._stock(kind).take(size)
+
+    def _stock(self, kind: Kind) -> _Stock:
         if self._process != os.getpid():
             # What was drawn before a fork in the middle of a release is the parent's.
             self._stocks, self._process = {}, os.getpid()
         if kind not in self._stocks:
             self._stocks[kind] = _Stock(kind)
-        return self._stocks[kind].take(size)
+        return self._stocks[kind]
 
 
 class SeededNoise:
@@ -203,6 +214,9 @@ class SeededNoise:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
+
+    def prepare(self, size: int) -> None:
+        """Nothing: draws have an order."""
 
     def gaussian(self, size: int, sd: float) -> Integers:
         _check_scale(sd)

@@ -315,8 +315,7 @@ class Rows:
             # What is not a number becomes 1: `np.clip` would keep it.
             np.fmin(row, ONE, out=row)
             np.fmax(row, -ONE, out=row)
-            row += 0.5
-            np.floor(row, out=row)
+            np.rint(row, out=row)
 
 
 @dataclass(frozen=True, eq=False)
