@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -20,8 +21,8 @@ from dpbinagg.analyst.ols.start import from_start
 from dpbinagg.analyst.types import Array, Bins, Estimate, Moments
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, linear_map
-from dpbinagg.release.questions import JOINT, MOMENTS, matrix_limits, scores_of
-from dpbinagg.release.transcript import Released, joint_rounds, margins, number, rounds
+from dpbinagg.release.questions import COUNTS, JOINT, MOMENTS, matrix_limits, scores_of
+from dpbinagg.release.transcript import Released, counted, joint_rounds, margins, rounds
 
 CHANGED = (
     "the rounds of scores do not follow from the moments of the release; it was changed, or made "
@@ -91,10 +92,10 @@ class Estimates(Mapping[str, Estimate]):
     ) -> None:
         own = design is None or design is release.design
         self._release, self._cov_type, self._steps = release, cov_type, steps
-        self._columns = None if own or design is None else sub_model(release, design)
+        self._columns = None if own or design is None else linear_map(release.design, design)
         self._makers: dict[str, Callable[[], Estimate]] = {}
         self._found: dict[str, Estimate] = {}
-        if "count" in release.statistics and (self._columns is None or self._bins is not None):
+        if release.transcript.first(COUNTS) and (self._columns is None or self._bins is not None):
             self._makers = {"naive": self._naive, "corrected": self._corrected}
             if release.calibration == "paper":
                 self._makers["paper"] = self._paper
@@ -195,7 +196,9 @@ def fold(release: Released, model: Design | None = None, name: str | None = None
         if model is not None:
             plan = plan_of(plan, release.outer, model)
         products, sd = entry.answer.values[0], entry.answer.scales[0]
-        steps = Steps.start(plan, products, sd, number(transcript))
+        known = counted(transcript)
+        count = (0.0, math.inf) if known is None else (known.complete, known.sd)
+        steps = Steps.start(plan, products, sd, count)
         if model is None or name is not None:
             for request, answer, noise in rounds(transcript, scores_of(name)):
                 steps = steps.replayed(request, answer, noise)
@@ -231,11 +234,6 @@ def fold_together(release: Released, models: Mapping[str, Design]) -> dict[str, 
     except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
         raise ReleaseError(CHANGED) from None
     return dict(together.steps)
-
-
-def sub_model(release: Released, design: Design) -> Array:
-    """The columns of a smaller model as combinations of released ones, (p, p_sub)."""
-    return np.asarray(linear_map(release.design, design))
 
 
 def bins_of(bins: Bins, columns: Array) -> Bins | None:

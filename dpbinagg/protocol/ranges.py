@@ -37,7 +37,7 @@ from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.formula import Design
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain, Numeric, Variable
-from dpbinagg.release.questions import completeness_answer, margin_answer, margin_question
+from dpbinagg.release.questions import margin_answer, margin_question
 
 Array = NDArray[np.float64]
 
@@ -178,12 +178,9 @@ def _look(
     }
     question = margin_question(edges, variables, declared)
     (answer,) = ask([question], [mu])
-    counts, sd = completeness_answer(question, answer)
-    margins = {
-        name: Margin(one["edges"], one["counts"], one["sd"])
-        for name, one in margin_answer(question, answer).items()
-    }
-    return margins, float(counts[0]), sd
+    found, numbers, sd = margin_answer(question, answer)
+    margins = {n: Margin(one["edges"], one["counts"], one["sd"]) for n, one in found.items()}
+    return margins, float(numbers[0]), sd
 
 
 def histogram_edges(variable: Numeric) -> Array:

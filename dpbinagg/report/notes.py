@@ -14,7 +14,7 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import NothingLeftError
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.release.questions import SEEN
+from dpbinagg.release.questions import MOMENTS, SEEN
 from dpbinagg.release.transcript import Counted, Released, counted
 from dpbinagg.report.inference import MOST_TERMS, Flags, identified
 from dpbinagg.report.tables import (
@@ -251,7 +251,7 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
     found where there are none; bins and synthetic data keep to narrower ranges throughout.
     """
-    outer = "moments" in release.statistics
+    outer = release.transcript.first(MOMENTS) is not None
     held = release.outer.domain if outer else release.domain
     texts = []
     beyond = outside(counted(release.transcript), release.declared)

@@ -18,6 +18,7 @@ from dpbinagg.formula import Design
 from dpbinagg.formula.union import is_smaller, released_design, smaller
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.partition import Partition
+from dpbinagg.release.questions import COUNTS, RESPONSES, SUMS
 from dpbinagg.release.saving import check_target, read_release, save_release
 from dpbinagg.release.transcript import Released, Statistics, model_statistics
 from dpbinagg.report import table_one
@@ -358,7 +359,7 @@ class ModelRelease(Release):
             whole.allocation,
             whole.calibration,
             whole.privacy,
-            whole.transcript,
+            whole.transcript.without(COUNTS, SUMS, RESPONSES),
             rules=whole.rules,
             whole=whole,
             name=name,
