@@ -12,16 +12,15 @@ from dpbinagg.accounting import Budget
 from dpbinagg.analyst.estimators import OFFERED, resolve
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
+from dpbinagg.kernel.curator import Curator
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
     check_kinds,
     check_scale,
-    has_doubts,
     named_formulas,
     named_variables,
     one_of,
@@ -228,12 +227,10 @@ def dp_release(
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source)
-    if has_doubts(declared, source):
-        refuse_undeclared(undeclared_names(formula), declared, source)
+    refuse_undeclared([formula], (), declared, source)
     design = build_design(formula, declared, constants)
-    kept = read_rules(rules, design.domain, released_names(design), constants)
-    release = _charged(source, design, settings, ledger, rng, formula, None)
-    return with_rules(release, kept)
+    kept = read_rules(rules, design.domain, design.names, constants)
+    return _charged(source, design, settings, ledger, rng, formula, None, kept)
 
 
 def _charged(
@@ -244,6 +241,7 @@ def _charged(
     rng: Seed,
     formula: str,
     models: Mapping[str, Design] | None,
+    rules: Sequence[Rule],
 ) -> Release:
     """Charge the ledger, and release."""
     check_scale(design)
@@ -260,7 +258,8 @@ def _charged(
         # numpy's own text tells the number of records.
         with suppress(MemoryError):
             try:
-                curator = pipeline.open_curator(source, design, settings.missing, rng)
+                engine = pipeline.open_table(source, design, settings.missing)
+                curator = Curator(engine, rng)
             except (PublicRefusalError, FormulaError):
                 raise
             except BaseException:
@@ -270,7 +269,7 @@ def _charged(
                 raise
             if entry is not None:
                 entry.releasing()
-            return pipeline.conduct(curator, design, allocation, settings, models)
+            return pipeline.conduct(curator, design, allocation, settings, models, rules)
         raise MemoryError("data: too little memory for this table; pass a path to files instead")
 
 
@@ -375,7 +374,7 @@ class PreparedStudy:
     @property
     def variables(self) -> tuple[str, ...]:
         """All raw variables, those of responses first."""
-        return released_names(self.whole)
+        return self.whole.names
 
     @property
     def allocation(self) -> Allocation:
@@ -385,8 +384,10 @@ class PreparedStudy:
     def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Study:
         """Charge the ledger once, and release."""
         text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
-        release = _charged(self.source, self.whole, self.settings, ledger, rng, text, self.models)
-        return Study(with_rules(release, self.rules))
+        whole, settings = self.whole, self.settings
+        return Study(
+            _charged(self.source, whole, settings, ledger, rng, text, self.models, self.rules)
+        )
 
 
 def prepare_study(
@@ -423,27 +424,13 @@ def prepare_study(
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source)
-    if has_doubts(declared, source):
-        names = [name for formula in named.values() for name in undeclared_names(formula)]
-        refuse_undeclared([*names, *wanted], declared, source)
+    refuse_undeclared(named.values(), wanted, declared, source)
     models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
-    kept = read_rules(rules, whole.domain, released_names(whole), constants)
+    kept = read_rules(rules, whole.domain, whole.names, constants)
     return PreparedStudy(source, settings, whole, named, models, kept)
-
-
-def released_names(design: Design) -> tuple[str, ...]:
-    """All raw variables of a design, those of its response first."""
-    return tuple(dict.fromkeys((*design.response_variables, *design.variables)))
-
-
-def with_rules(release: Release, rules: Sequence[Rule]) -> Release:
-    """The release with what its synthetic rows shall keep."""
-    if not rules:
-        return release
-    return replace(release, rules=tuple(rule.text for rule in rules), led=release.steps)
 
 
 def declared_domain(domain: Domain, data: Any) -> Domain:

@@ -106,7 +106,7 @@ class Facts:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Raw variables, those of responses first."""
-        return tuple(dict.fromkeys((*self.design.response_variables, *self.design.variables)))
+        return self.design.names
 
     @cached_property
     def nobs(self) -> Figure:

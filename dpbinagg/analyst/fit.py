@@ -171,8 +171,7 @@ def first_plan(release: Released) -> Plan:
         for name, one in margins(release.transcript).items()
     }
     outer = release.outer
-    names = dict.fromkeys((*outer.variables, *outer.response_variables))
-    return begin(outer, release.domain, known or uniform_margins(outer.domain, names))
+    return begin(outer, release.domain, known or uniform_margins(outer.domain))
 
 
 def fold(release: Released, model: Design | None = None, name: str | None = None) -> Steps | None:

@@ -61,7 +61,7 @@ class Specification:
     @property
     def variables(self) -> tuple[str, ...]:
         """Raw variables of both sides."""
-        return tuple(dict.fromkeys((*self.design.variables, *self.design.response_variables)))
+        return tuple(self.design.domain)
 
     def release(self, table: pd.DataFrame | str, rng: Any) -> Release:
         """A complete run of `dp_release` or `dp_study`."""
@@ -85,13 +85,14 @@ class Specification:
             }
         return design, allocate(self.settings, design), models
 
-    def _engine(self, table: pd.DataFrame | str, design: Design) -> Engine:
-        return pipeline.open_table(table, design, self.settings.missing)
+    def engine(self, table: pd.DataFrame | str, design: Design | None = None) -> Engine:
+        """What sums over a table, for the variables of a design; of its own by default."""
+        return pipeline.open_table(table, design or self.design, self.settings.missing)
 
     def record(self, table: pd.DataFrame | str, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
         design, allocation, models = self.prepare(table)
-        curator = TapeCurator(self._engine(table, design), rng)
+        curator = TapeCurator(self.engine(table, design), rng)
         release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
 
@@ -100,7 +101,7 @@ class Specification:
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
         design, allocation, models = self.prepare(table)
-        curator = ReplayCurator(self._engine(table, design), rng, script)
+        curator = ReplayCurator(self.engine(table, design), rng, script)
         release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
 

@@ -53,6 +53,8 @@ class Design:
         Numbers that the formula calls by name.
     variables, response_variables : tuple of str
         Raw variables of the right side, in the order of the formula; and of the response.
+    names : tuple of str
+        Those of both sides, the response's first. `domain` has them in the other order.
     column_names : tuple of str
         Patsy's names of the columns.
     response_name : str
@@ -75,6 +77,7 @@ class Design:
     constants: Mapping[str, float]
     variables: tuple[str, ...]
     response_variables: tuple[str, ...]
+    names: tuple[str, ...]
     response_name: str
     response_factor: NumericFactor
     column_names: tuple[str, ...]
@@ -94,6 +97,7 @@ class Design:
             constants=MappingProxyType(dict(structure.constants)),
             variables=structure.variables,
             response_variables=structure.response_variables,
+            names=tuple(dict.fromkeys((*structure.response_variables, *structure.variables))),
             response_name=structure.response.name,
             response_factor=structure.response,
             column_names=structure.column_names,

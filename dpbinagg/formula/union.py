@@ -119,11 +119,10 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     FormulaError
         Naming the first column, or the response, that is no such combination.
     """
-    known = tuple(dict.fromkeys((*full.response_variables, *full.variables)))
-    foreign = [n for n in (*model.response_variables, *model.variables) if n not in known]
+    foreign = [name for name in model.names if name not in full.names]
     if foreign:
         raise FormulaError(
-            f"variable {foreign[0]!r} was not released; what was is {', '.join(known)}"
+            f"variable {foreign[0]!r} was not released; what was is {', '.join(full.names)}"
         )
     model = model.with_domain(full.domain)
     names, wanted_names = all_names(full), all_names(model)

@@ -178,7 +178,7 @@ class AssumedStudy:
         laws = {}
         for name, design in models.items():
             given = set(records or {})
-            has = {*design.variables, *design.response_variables} <= given
+            has = set(design.names) <= given
             low, high = design.response_bounds()
             beta, own = np.zeros(len(design.column_names)), (high - low) / RANGE_IN_SDS
             if design.intercept is not None:
@@ -192,7 +192,7 @@ class AssumedStudy:
     def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Array]]:
         """Made-up records, and what HC1 of least squares on them is, (p,), by the formula."""
         whole, example = self.whole.design, self.whole.example or {}
-        names = [*dict.fromkeys((*whole.response_variables, *whole.variables))]
+        names = [*whole.names]
         rows = spread_rows(whole.domain.subset(names), n, rng)
         if example:
             drawn = rng.integers(0, _length(example), n)
@@ -267,7 +267,7 @@ def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Re
             f"example has no column {lacking[0]!r}, which the formula uses; it needs "
             f"{', '.join(needed)}"
         )
-    names = [*dict.fromkeys((*design.variables, *design.response_variables))]
+    names = [*design.domain]
     names = [name for name in names if name in source.columns]
     batches = [*source.batches(design.domain, names)]
     records = {name: np.concatenate([batch[name] for batch in batches]) for name in names}

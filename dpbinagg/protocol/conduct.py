@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
@@ -15,6 +14,7 @@ from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.formula import Design
+from dpbinagg.formula.rules import Rule
 from dpbinagg.formula.scaling import column_scaling, row_layout
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Answer, Question
@@ -73,16 +73,10 @@ class Dialogue:
         return answers
 
 
-def open_curator(data: Any, design: Design, missing: str, rng: Any) -> Curator:
-    """A curator of a table, for the variables of a design; its noise is secure unless `rng`."""
-    return Curator(open_table(data, design, missing), rng)
-
-
 def open_table(data: Any, design: Design, missing: str) -> Engine:
     """The engine for a table, for the variables of a design."""
-    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
     columns = len(design.column_names) + 1
-    return open_engine(open_source(data), design.domain, names, missing, columns)
+    return open_engine(open_source(data), design.domain, tuple(design.domain), missing, columns)
 
 
 def conduct(
@@ -91,6 +85,7 @@ def conduct(
     allocation: Allocation,
     settings: Settings,
     models: Mapping[str, Design] | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Release:
     """Ask the curator for each component in turn and put the release together.
 
@@ -103,6 +98,8 @@ def conduct(
     settings : Settings
     models : mapping of Design, optional
         The models of a study, of columns of `design`; `design` itself is the only one by default.
+    rules : sequence of Rule
+        What synthetic rows shall keep; of no matter to the questions.
     """
     declared, dialogue = design.domain, Dialogue(curator)
     mus = round_mus(allocation.scores) if allocation.scores else ()
@@ -126,15 +123,19 @@ def conduct(
         progress.step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
         dialogue.ask(*asked, rows_of(design))
+    # What was spent, under the caller's neighbouring relation.
+    factor = settings.mu / settings.per_record
+    spent = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
     return Release(
         design,
         declared,
         partition,
         allocation,
         settings.calibration,
-        privacy_of(curator, settings),
+        Privacy(spent, settings.neighbours, curator.secure, settings.mu, settings.missing),
         Transcript(dialogue.entries),
         models={} if models is None else {name: model.formula for name, model in models.items()},
+        rules=tuple(rule.text for rule in rules),
         led=led.get(None),
     )
 
@@ -152,7 +153,7 @@ def estimate(
     Requests are functions of what was released before, hence public. The models of a study share
     the moments, and have rounds together.
     """
-    rows = coded_rows(outer)
+    rows = rows_of(outer, coded=True)
     whole = begin(outer, working, counts.margins)
     question = moment_question(whole.moments.request, rows)
     (answer,) = dialogue.ask([question], [allocation.moments], rows)
@@ -196,13 +197,6 @@ def ask_together(
     return {name: together.steps[str(name)] for name in found}
 
 
-def privacy_of(curator: Curator, settings: Settings) -> Privacy:
-    """What the curator has released so far, under the caller's neighbouring relation."""
-    factor = settings.mu / settings.per_record
-    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
-    return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
-
-
 def make_partition(
     dialogue: Dialogue,
     design: Design,
@@ -241,22 +235,14 @@ def split_threshold(total: float, allocation: Allocation) -> float:
     return max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
 
 
-@lru_cache(maxsize=16)
-def rows_of(design: Design) -> Rows:
-    """The row map of a design, columns scaled to [-1, 1] over its domain."""
-    scaling = column_scaling(design)
-    return Rows(design.row_map(), scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y)
+def rows_of(design: Design, coded: bool = False) -> Rows:
+    """The row map of a design, numbers scaled to [-1, 1] over its domain.
 
-
-@lru_cache(maxsize=16)
-def coded_rows(design: Design) -> Rows:
-    """The row map with factors as codes, numbers scaled to [-1, 1] over the design's domain."""
-    layout, scaling = row_layout(design), row_layout(design).scaling
-    return Rows(
-        layout.row_map,
-        scaling.centre,
-        scaling.scale,
-        scaling.centre_y,
-        scaling.scale_y,
-        layout.levels,
-    )
+    Factors are columns as any others, or `coded`.
+    """
+    if coded:
+        layout = row_layout(design)
+        row_map, scaling, levels = layout.row_map, layout.scaling, layout.levels
+    else:
+        row_map, scaling, levels = design.row_map(), column_scaling(design), ()
+    return Rows(row_map, scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y, levels)

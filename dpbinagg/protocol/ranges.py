@@ -132,11 +132,9 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         Where it is 0, nothing is asked, and every value within the bounds is as likely as any
         other.
     """
-    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    variables, open_ = design.domain, design.unbounded
     if not mu:
-        return OneWay(design.domain, uniform_margins(design.domain, names))
-    variables = {name: design.domain[name] for name in names}
-    open_ = [n for n in design.unbounded if n in variables]
+        return OneWay(variables, uniform_margins(variables))
     margins, total, sd = _look(ask, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
     working = {
         name: variable.within(*working_range(edges, margins[name].counts, sd, variable, total))
@@ -162,7 +160,7 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         weights = (sd**-2, its_sd**-2)
         total = (weights[0] * total + weights[1] * again) / sum(weights)
         sd = sum(weights) ** -0.5
-    return OneWay(design.domain.updated(working), margins, (total, sd))
+    return OneWay(variables.updated(working), margins, (total, sd))
 
 
 def _look(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -25,6 +25,7 @@ from dpbinagg.errors import (
     FormulaError,
 )
 from dpbinagg.formula import Design
+from dpbinagg.formula.names import undeclared_names
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.domain import Domain, Numeric
@@ -298,13 +299,12 @@ def range_is_sought(design: Design, partition: str | Partition) -> bool:
     Not for those whose bounds are part of the model (levels of an integer) or of the caller's own
     partition, nor for those with few values anyway.
     """
-    names = dict.fromkeys((*design.variables, *design.response_variables))
     held = partition.variables if isinstance(partition, Partition) else ()
     return any(
-        isinstance(variable := design.domain[name], Numeric)
+        isinstance(variable, Numeric)
         and name not in (*design.fixed, *held)
         and needs_range(variable)
-        for name in names
+        for name, variable in design.domain.items()
     )
 
 
@@ -313,21 +313,16 @@ SHOWN = 6
 EXAMPLE = '["first", "second", ...]'
 
 
-def has_doubts(declared: Domain, source: Source) -> bool:
-    """Whether there is any column that `refuse_undeclared` may refuse, or a stranger in bounds."""
-    stored = source.schema
-    return any(name not in stored for name in declared) or any(
-        column.stored in _MESSAGES and name not in declared for name, column in stored.items()
-    )
-
-
-def refuse_undeclared(names: Sequence[str], declared: Domain, source: Source) -> None:
-    """Refuse columns of a formula that are neither declared nor plain numbers.
+def refuse_undeclared(
+    formulas: Iterable[str], variables: Iterable[str], declared: Domain, source: Source
+) -> None:
+    """Refuse columns of formulas that are neither declared nor plain numbers.
 
     Parameters
     ----------
-    names : sequence of str
-        Variables of the formula whose levels it does not list itself.
+    formulas : iterable of str
+    variables : iterable of str
+        Further variables.
     declared : Domain
         By the caller or by stored types.
     source : Source
@@ -337,17 +332,16 @@ def refuse_undeclared(names: Sequence[str], declared: Domain, source: Source) ->
     DomainError
         It says what to write.
     """
+    doubtful = {
+        name: column
+        for name, column in source.schema.items()
+        if column.stored in _MESSAGES and name not in declared
+    }
     strangers = [name for name in declared if name not in source.schema]
+    if not doubtful and not strangers:
+        return
+    names = [*(name for formula in formulas for name in undeclared_names(formula)), *variables]
     used = [name for name in names if name not in declared and name in source.schema]
-    _refuse_misspelled(strangers, used)
-    for name in used:
-        column = source.schema[name]
-        if column.stored in _MESSAGES:
-            raise DomainError(_MESSAGES[column.stored](name, column, source))
-
-
-def _refuse_misspelled(strangers: list[str], used: list[str]) -> None:
-    """A declared name that no column has, and that is nearly one which the formula uses."""
     for name in strangers:
         near = difflib.get_close_matches(name, used, n=1)
         if near:
@@ -355,6 +349,10 @@ def _refuse_misspelled(strangers: list[str], used: list[str]) -> None:
                 f"bounds[{name!r}]: data has no column {name!r}; did you mean {near[0]!r}, which "
                 "the formula uses and bounds does not declare?"
             )
+    for name in used:
+        if name in doubtful:
+            column = doubtful[name]
+            raise DomainError(_MESSAGES[column.stored](name, column, source))
 
 
 def _entry(name: str, value: str) -> str:

@@ -383,12 +383,11 @@ def model_statistics(
         Of a declared model, which has rounds of its own.
     """
     found: tuple[Statistics, Statistics] = ({}, {})
-    names = (*design.variables, *design.response_variables)
     for table, source in zip(found, (whole.statistics, whole.noise_scales), strict=True):
         keys = ("total", "incomplete", "products")
         table |= {key: source[key] for key in keys if key in source}
         if "margins" in source:
-            table["margins"] = {key: source["margins"][key] for key in names}
+            table["margins"] = {key: source["margins"][key] for key in design.domain}
     entry = whole.transcript.first(MOMENTS)
     if entry is not None:
         request = moment_request(entry.question)

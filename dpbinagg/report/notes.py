@@ -119,7 +119,7 @@ def explain(results: DPResults, slim: bool = False) -> list[str]:
             "shown here."
         )
     if not slim:
-        notes += _ranges(release, results.design.response_variables + results.design.variables)
+        notes += _ranges(release, results.design.names)
     return notes
 
 

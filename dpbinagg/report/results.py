@@ -187,9 +187,8 @@ class DPResults(Inference):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on this estimate, and on records that it did without, in plain words."""
-        names = (*self.design.response_variables, *self.design.variables)
         known, declared = counted(self.release.transcript), self.release.declared
-        said = omissions(known, declared, names, self.nobs)
+        said = omissions(known, declared, self.design.names, self.nobs)
         return (*said, *self._extra_notes, *self.estimate.notes)
 
     @property

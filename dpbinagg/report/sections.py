@@ -219,7 +219,7 @@ def _digits(value: float) -> str:
 def ranges(results: DPResults) -> Markup:
     """Ranges and levels, and the notes under the table."""
     release = results.release
-    names = dict.fromkeys([*release.design.response_variables, *release.design.variables])
+    names = release.design.names
     rows = [[name, *_range(release, name)] for name in names]
     notes = [note for note in results.summary().notes if note not in _warnings(results)]
     return section(

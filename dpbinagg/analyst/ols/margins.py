@@ -7,7 +7,7 @@ noisy counts, with fixed draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,11 +54,10 @@ class Margin:
         return np.asarray(self.counts < UNSEEN * self.sd)
 
 
-def uniform_margins(bounds: Domain, names: Iterable[str]) -> dict[str, Margin]:
+def uniform_margins(bounds: Domain) -> dict[str, Margin]:
     """Where nothing was counted: every value within the bounds is as likely as any other."""
     found: dict[str, Margin] = {}
-    for name in names:
-        variable = bounds[name]
+    for name, variable in bounds.items():
         if isinstance(variable, Categorical):
             found[name] = Margin(None, np.ones(len(variable.levels)), 0.0)
         else:
