@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.bounds import Bounds
-from dpbinagg.formula.build import Structure, as_numbers, cached_structure, check_sides
+from dpbinagg.formula.build import Structure, as_numbers, build_structure
 from dpbinagg.formula.inverse import admissible, invert
 from dpbinagg.formula.rows import (
     Arrays,
@@ -23,7 +24,6 @@ from dpbinagg.formula.rows import (
     Subterm,
     Variable,
 )
-from dpbinagg.formula.scaling import radius2, short_centres
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.domain import Variable as Declared
 from dpbinagg.public.partition import Boxes
@@ -264,22 +264,10 @@ class Design:
         columns = np.array(own, dtype=np.intp)
         return columns, matrix[:, columns], ~arrays.missing
 
-    def _require_bounds(self, names: tuple[str, ...]) -> None:
-        missing = [name for name in names if name in self.unbounded]
-        if missing:
-            raise DomainError(
-                f"bounds of {', '.join(map(repr, missing))} are not known; declare them in bounds, "
-                "or let the curator find a working range first"
-            )
-
-    def column_bounds(self, boxes: Boxes) -> tuple[Array, Array]:
-        """Bounds of every column on every box, two (K, p) arrays."""
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        return self._column_bounds(bounds, len(boxes))
-
-    def _column_bounds(self, bounds: Bounds, n_boxes: int) -> tuple[Array, Array]:
-        lower = np.empty((n_boxes, len(self.column_names)))
+    def column_bounds(self, boxes: Boxes, bounds: Bounds | None = None) -> tuple[Array, Array]:
+        """Bounds of every column on every box, two (K, p) arrays; by `bounds` on the boxes."""
+        bounds = Bounds(self.domain, boxes) if bounds is None else bounds
+        lower = np.empty((len(boxes), len(self.column_names)))
         upper = np.empty_like(lower)
         for subterm in self.subterms:
             for j, interval in enumerate(bounds.columns(subterm), start=subterm.start):
@@ -287,53 +275,9 @@ class Design:
                 upper[:, j] = interval.upper
         return lower, upper
 
-    def centres(self, boxes: Boxes) -> Array:
-        """Centres for which `radius2` is small, (K, p).
-
-        Midpoints of `column_bounds`, except in blocks of dummies: there 1/q or
-        thereabouts, for which a factor adds about 4 to `radius2` instead of the
-        number q of its columns. Half-widths do not bound deviations from these
-        centres: clamp columns to `column_bounds`.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        return short_centres(self.subterms, bounds, lower, upper)
-
-    def radius2(self, boxes: Boxes, centre: Array | None = None) -> Array:
-        """Largest squared norm of a scaled deviation on every box, (K,).
-
-        The supremum over the box of ``sum_j ((z_j - m_j) / h_j)^2`` over columns
-        with h > 0; m and h are the centres and half-widths of `column_bounds`,
-        m may be given instead.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        if centre is not None:
-            return radius2(self.subterms, bounds, lower, upper, centre)
-        middle = lower + (upper - lower) / 2
-        largest = radius2(self.subterms, bounds, lower, upper, middle)
-        return np.asarray(np.minimum(largest, (upper > lower).sum(axis=1)))
-
-    def bin_geometry(self, boxes: Boxes) -> tuple[Array, Array, Array, Array]:
-        """`column_bounds`, `centres`, and `radius2` around these, found together.
-
-        Columns that are constant on a box are centred on their value.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        subterms = self.subterms
-        short = short_centres(subterms, bounds, lower, upper)
-        centre = np.where(upper > lower, short, lower)
-        return lower, upper, centre, radius2(subterms, bounds, lower, upper, centre)
-
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
-        self._require_bounds(self.response_variables)
-        bounds = Bounds(self.domain, Boxes({}, {}, {}))
-        (interval,) = bounds.numeric(self.response_factor)
+        (interval,) = Bounds(self.domain, Boxes({}, {}, {})).numeric(self.response_factor)
         return float(interval.lower.min()), float(interval.upper.max())
 
     def invert_response(self, values: Array) -> tuple[str, Array] | None:
@@ -351,6 +295,12 @@ class Design:
         nearest = invert(self.response_factor.expression, np.clip(values, *self.response_bounds()))
         assert nearest is not None
         return name, np.where(np.isfinite(raw), raw, nearest[1])
+
+
+CACHE_SIZE = 64
+"""Formulas that are remembered: fits of one session use few."""
+_CACHE: dict[tuple[str, str, str], Structure] = {}
+_CACHE_LOCK = threading.Lock()
 
 
 def build_design(
@@ -386,15 +336,43 @@ def build_design(
     """
     if not isinstance(domain, Domain):
         domain = Domain(domain)
-    structure = cached_structure(formula, domain, constants or {})
-    if apart:
-        check_sides(structure)
+    numbers = check_constants(constants or {}, domain)
+    key = (str(formula), repr(domain), repr(numbers))
+    structure = _CACHE.get(key)
+    if structure is None:
+        structure = build_structure(formula, domain, numbers)
+        with _CACHE_LOCK:
+            if len(_CACHE) >= CACHE_SIZE:
+                _CACHE.clear()
+            _CACHE[key] = structure
+    if apart and not structure.apart:
+        raise FormulaError(
+            f"response {structure.response.name!r} is made of variables that are also on the right "
+            "side; remove them there"
+        )
     return Design(structure, structure.domain)
 
 
-TOLERANCE = 1e-9
-POINTS_PER_COLUMN = 8
-MIN_POINTS = 400
+def check_constants(constants: Mapping[str, float], domain: Domain) -> dict[str, float]:
+    """Check the numbers that a formula may call by name."""
+    checked: dict[str, float] = {}
+    for name, value in constants.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, bool) or not isinstance(plain, int | float):
+            raise FormulaError(
+                f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "
+                "columns must not be passed"
+            )
+        if not math.isfinite(plain):
+            raise FormulaError(f"constants[{name!r}] must be finite; correct it")
+        if name in domain:
+            raise FormulaError(
+                f"constants[{name!r}] is also a variable of the domain; rename the constant"
+            )
+        checked[name] = float(plain)
+    return checked
+
+
 MAX_COMBINATIONS = 20_000
 
 
@@ -431,71 +409,3 @@ def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str,
     for name, variable in ranges.items():
         points[name] = rng.uniform(variable.lower, variable.upper, n)
     return points
-
-
-def linear_map(full: Design, sub: Design) -> Array:
-    """Columns of `sub` as linear combinations of the columns of `full`.
-
-    Solves ``full.columns(x) @ M = sub.columns(x)`` on public points x spread
-    over the domain of `full`, and checks the residual.
-
-    Parameters
-    ----------
-    full, sub : Design
-        The released design and a smaller one; `sub` is taken to the domain of
-        `full`.
-
-    Returns
-    -------
-    (p_full, p_sub) array M
-        A unit vector for each column that both share by name.
-
-    Raises
-    ------
-    FormulaError
-        Naming the first column that is not a combination.
-    """
-    foreign = [name for name in sub.variables if name not in full.variables]
-    if foreign:
-        raise FormulaError(
-            f"variable {foreign[0]!r} is not on the right side of the released formula "
-            f"{full.formula!r}; release a formula that has it"
-        )
-    sub = sub.with_domain(full.domain)
-    n = max(MIN_POINTS, POINTS_PER_COLUMN * len(full.column_names))
-    points = public_points(full, n, np.random.default_rng(20))
-    released, wanted = full.columns(points), sub.columns(points)
-    usable = np.isfinite(released).all(axis=1) & np.isfinite(wanted).all(axis=1)
-    released, wanted = released[usable], wanted[usable]
-    mapping = by_name(full.column_names, sub.column_names)
-    unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        mapping[:, unknown] = solve(released, wanted[:, unknown])
-        unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        raise FormulaError(
-            f"column {sub.column_names[int(np.argmax(unknown))]!r} is not a linear combination of "
-            f"the released columns; fit a formula made of those of {full.formula!r}, or make a "
-            "new release"
-        )
-    return mapping
-
-
-def by_name(full: tuple[str, ...], sub: tuple[str, ...]) -> Array:
-    """Unit vectors for columns with equal names, zeros for others."""
-    return np.array([[float(name == other) for other in sub] for name in full])
-
-
-def solve(released: Array, wanted: Array) -> Array:
-    """Least squares with columns scaled to unit maximum; tiny weights set to zero."""
-    scale = np.maximum(np.abs(released).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    weights = np.linalg.lstsq(released / scale, wanted, rcond=1e-12)[0]
-    largest = np.abs(weights).max(axis=0, initial=0.0)
-    weights[np.abs(weights) < TOLERANCE * largest] = 0.0
-    return np.asarray(weights / scale[:, None])
-
-
-def residuals(released: Array, wanted: Array, mapping: Array) -> Array:
-    """Largest deviation of each column, relative to its size."""
-    size = np.maximum(np.abs(wanted).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    return np.asarray(np.abs(released @ mapping - wanted).max(axis=0, initial=0.0) / size)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula.bounds import Bounds, Interval, Members, product_bounds
-from dpbinagg.formula.rows import CategoricalFactor, RowMap, Subterm
+from dpbinagg.formula.rows import CategoricalFactor, NumericFactor, RowMap, Subterm
 from dpbinagg.public.partition import Boxes, Partition
 
 if TYPE_CHECKING:
@@ -104,37 +104,26 @@ def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: 
     levels = np.array(list(product(*(range(len(factor.levels)) for factor in factors))), dtype=int)
     levels = levels.reshape(combinations, len(factors))
     admitted = np.ones((len(centre), combinations), dtype=bool)
-    for i, factor in enumerate(factors):
-        admitted &= bounds.members(factor)[:, levels[:, i]]
+    for i, categorical in enumerate(factors):
+        admitted &= bounds.members(categorical)[:, levels[:, i]]
     sums = np.zeros((len(centre), combinations))
     place = {factor.name: i for i, factor in enumerate(factors)}
     for subterm in subterms:
         for j, choice in enumerate(subterm.choices, start=subterm.start):
-            entry, interval = _given_levels(subterm, choice, bounds, place, levels)
-            low = np.abs(interval.lower[:, None] * entry - centre[:, j, None])
-            high = np.abs(interval.upper[:, None] * entry - centre[:, j, None])
+            # Given the levels, a column is a number for each combination times an interval.
+            entry, pieces = np.ones(combinations), [Interval(np.ones(1), np.ones(1))]
+            for factor, matrix, chosen in zip(
+                subterm.factors, subterm.matrices, choice, strict=True
+            ):
+                if isinstance(factor, NumericFactor):
+                    pieces.append(bounds.numeric(factor)[chosen])
+                elif matrix is not None:
+                    entry = entry * matrix[levels[:, place[factor.name]], chosen]
+            interval = product_bounds(pieces)
+            low = np.abs(np.atleast_1d(interval.lower)[:, None] * entry - centre[:, j, None])
+            high = np.abs(np.atleast_1d(interval.upper)[:, None] * entry - centre[:, j, None])
             sums += np.square(np.maximum(low, high) * inverse[:, j, None])
     return np.asarray(np.where(admitted, sums, 0.0).max(axis=1))
-
-
-def _given_levels(
-    subterm: Subterm,
-    choice: tuple[int, ...],
-    bounds: Bounds,
-    place: dict[str, int],
-    levels: NDArray[np.int_],
-) -> tuple[Array, Interval]:
-    """A column as a number for each combination of levels times an interval."""
-    entry = np.ones(len(levels))
-    pieces = [Interval(np.ones(1), np.ones(1))]
-    for factor, matrix, chosen in zip(subterm.factors, subterm.matrices, choice, strict=True):
-        if isinstance(factor, CategoricalFactor):
-            assert matrix is not None
-            entry = entry * matrix[levels[:, place[factor.name]], chosen]
-        else:
-            pieces.append(bounds.numeric(factor)[chosen])
-    interval = product_bounds(pieces)
-    return entry, Interval(np.atleast_1d(interval.lower), np.atleast_1d(interval.upper))
 
 
 def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upper: Array) -> Array:
@@ -175,16 +164,13 @@ def _corners(subterm: Subterm, bounds: Bounds, n_boxes: int) -> tuple[Array, Mem
 
 def _block_centre(corners: Array, members: Members, middle: Array, half: Array) -> Array:
     """The best candidate for each box, (K, q)."""
-    away = members & (corners != 0).any(axis=1)
-    candidates = [middle, _mean(corners, members), _mean(corners, away)]
+    candidates = [middle]
+    for meant in (members, members & (corners != 0).any(axis=1)):
+        weights = meant / np.maximum(meant.sum(axis=1, keepdims=True), 1)
+        candidates.append(weights @ corners)
     reaches = [_reach(corners, members, candidate, half) for candidate in candidates]
     best = np.argmin(reaches, axis=0)
     return np.asarray(np.choose(best[:, None], candidates))
-
-
-def _mean(corners: Array, members: Members) -> Array:
-    weights = members / np.maximum(members.sum(axis=1, keepdims=True), 1)
-    return np.asarray(weights @ corners)
 
 
 def _reach(corners: Array, members: Members, centre: Array, half: Array) -> Array:
@@ -265,11 +251,15 @@ def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinSc
         return BinScaling(
             centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
         )
-    lower, upper, short, radius2 = design.bin_geometry(boxes)
+    bounds = Bounds(design.domain, boxes)
+    lower, upper = design.column_bounds(boxes, bounds)
     centre, half = centre_and_half_width(lower, upper)
     # Midpoints, but for blocks of dummies, whose deviations are shorter from elsewhere.
+    short = short_centres(design.subterms, bounds, lower, upper)
+    short = np.where(upper > lower, short, lower)
+    radius = np.sqrt(radius2(design.subterms, bounds, lower, upper, short))
     centre = np.where(half > 0.0, short, centre)
-    unit = np.nextafter(half * np.sqrt(radius2)[:, None], np.inf)
+    unit = np.nextafter(half * radius[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
     middle, half_y = response_scale(low_y, high_y)
     return BinScaling(centre, half, unit, middle, half_y, 1.0)

@@ -257,7 +257,7 @@ def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     points: dict[str, Any] = dict(public_points(design, least, rng))
     size = len(next(iter(points.values())))
     points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
-    exog, endog = design.columns(points), design.response(points)
+    exog, endog, _ = design.row_map()(points)
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
     if len(endog) < 2:
