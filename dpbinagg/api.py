@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbinagg import reading
 from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import OFFERED, resolve
+from dpbinagg.analyst.fit import OFFERED, resolve
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.rules import Rule, read_rules

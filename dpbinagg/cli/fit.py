@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> None:
     """Fit, save, show."""
     from dpbinagg.api import dp_ols
-    from dpbinagg.protocol.progress import show_progress
+    from dpbinagg.protocol.conduct import show_progress
     from dpbinagg.reading import open_source
 
     if options.mu is None and options.epsilon is None and options.delta is None:

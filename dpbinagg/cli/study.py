@@ -132,7 +132,7 @@ def _refuse_unknown(where: str, given: Any, known: tuple[str, ...]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Show what will be released and spent; then release, unless it was only asked for."""
-    from dpbinagg.protocol.progress import show_progress
+    from dpbinagg.protocol.conduct import show_progress
 
     file = StudyFile.read(options.file)
     if options.approved not in (None, file.fingerprint):

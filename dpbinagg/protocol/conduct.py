@@ -1,11 +1,18 @@
-"""Conducts a release: asks the curator for each component, and the analyst in between."""
+"""Conducts a release: asks the curator for each component, and the analyst in between.
+
+The progress that it shows counts the public steps of a release, not records, bytes or passes over
+the table.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
 from dpbinagg.analyst.ols.coordinates import Plan, begin, plan_of
@@ -19,7 +26,6 @@ from dpbinagg.formula.scaling import column_scaling, row_layout
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.kernel.view import Rows
-from dpbinagg.protocol import progress
 from dpbinagg.protocol.ranges import OneWay, one_way
 from dpbinagg.protocol.settings import Settings, check_scale
 from dpbinagg.public.bins import MAX_DEPTH, Paths
@@ -41,6 +47,81 @@ from dpbinagg.release.questions import (
 from dpbinagg.release.transcript import Entry, Transcript, counted
 from dpbinagg.report.notes import require_some
 from dpbinagg.report.verbs import Release
+
+BAR_WIDTH = 24
+
+
+class _Bar:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._total = 1
+        self._done = 0
+        self._shown = 0
+
+    def start(self, total: int) -> None:
+        self.close()
+        self._total, self._done = max(total, 1), 0
+
+    def step(self, name: str) -> None:
+        full = BAR_WIDTH * self._done // self._total
+        bar = "#" * full + "." * (BAR_WIDTH - full)
+        line = f"[{bar}] {self._done + 1} of {self._total}: {name}"
+        self._stream.write("\r" + line.ljust(self._shown))
+        self._stream.flush()
+        self._shown = len(line)
+        self._done = min(self._done + 1, self._total - 1)
+
+    def close(self) -> None:
+        if self._shown:
+            self._stream.write("\r" + " " * self._shown + "\r")
+            self._stream.flush()
+        self._shown = 0
+
+
+_BAR: ContextVar[_Bar | None] = ContextVar("dpbinagg_progress", default=None)
+
+
+@contextmanager
+def show_progress(stream: TextIO | None = None) -> Iterator[None]:
+    """Show the steps of the releases that are made inside a ``with`` block.
+
+    Parameters
+    ----------
+    stream : text file, optional
+        Where to write; standard error by default.
+
+    Returns
+    -------
+    context manager
+
+    Examples
+    --------
+    >>> import io
+    >>> from dpbinagg import dp_ols, show_progress
+    >>> from dpbinagg.datasets import load_school
+    >>> school, shown = load_school(), io.StringIO()
+    >>> with show_progress(shown):
+    ...     res = dp_ols("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> "partition" in shown.getvalue()
+    True
+    """
+    bar = _Bar(sys.stderr if stream is None else stream)
+    token = _BAR.set(bar)
+    try:
+        yield
+    finally:
+        _BAR.reset(token)
+        bar.close()
+
+
+def step(name: str, of: int | None = None) -> None:
+    """Begin the next step, or the first one `of` so many."""
+    bar = _BAR.get()
+    if bar is not None:
+        if of is not None:
+            bar.start(of)
+        bar.step(name)
+
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
@@ -104,7 +185,7 @@ def conduct(
     declared, dialogue = design.domain, Dialogue(curator)
     mus = round_mus(allocation.scores) if allocation.scores else ()
     steps = 2 + bool(allocation.moments) + len(mus) + bool(allocation.count)
-    progress.step("one-way counts", steps)
+    step("one-way counts", steps)
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
     counts = one_way(dialogue.ask, design, kept, allocation.ranges)
@@ -113,14 +194,14 @@ def conduct(
     design = design.with_domain(counts.working)
     check_scale(design)
     check_scale(outer)
-    progress.step("partition")
+    step("partition")
     partition = make_partition(dialogue, design, allocation, settings, counts.count)
     led: dict[str | None, Steps] = {}
     if allocation.moments:
-        progress.step("second moments")
+        step("second moments")
         led |= estimate(dialogue, outer, design.domain, counts, allocation, models)
     if allocation.count:
-        progress.step("sums in bins")
+        step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
         dialogue.ask(*asked, rows_of(design))
     # What was spent, under the caller's neighbouring relation.
@@ -168,7 +249,7 @@ def estimate(
     if len(found) > 1:
         return ask_together(dialogue, rows, found, mus)
     for mu in mus:
-        progress.step("residual scores")
+        step("residual scores")
         for name, steps in found.items():
             state, request = plan_round(steps.state, mu)
             (answer,) = dialogue.ask([round_question(request, rows, scores_of(name))], [mu], rows)
@@ -185,7 +266,7 @@ def ask_together(
     """Rounds of several models: each asks for one vector of all contributions, and for matrices."""
     together = Together({str(name): steps for name, steps in found.items()})
     for mu in mus:
-        progress.step("residual scores")
+        step("residual scores")
         asked, joint_mu, own = together.plan(mu)
         about = {name: matrix_question(one, rows, name) for name, one in asked.each.items()}
         held = {name: question for name, question in about.items() if question is not None}

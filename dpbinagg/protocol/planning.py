@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import FALLBACK
+from dpbinagg.analyst.fit import FALLBACK
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning

@@ -16,7 +16,7 @@ from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
 from dpbinagg.accounting.gdp import as_number
 from dpbinagg.accounting.ledger import Ledger
-from dpbinagg.analyst.estimators import OFFERED
+from dpbinagg.analyst.fit import OFFERED
 from dpbinagg.errors import (
     ArgumentError,
     BudgetError,

@@ -1,4 +1,7 @@
-"""What a replicator needs: coefficients, their covariance, synthetic rows, codebook, scripts."""
+"""All files of a release folder but the README, the page and the manifest.
+
+What a replicator needs: coefficients, their covariance, synthetic rows, codebook, scripts.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import pandas as pd
 from dpbinagg.errors import DomainError
 from dpbinagg.public.codebook import CODEBOOK_COLUMNS, codebook_text, row_of_variable
 from dpbinagg.public.domain import Domain
+from dpbinagg.release.dialects import short_names
 from dpbinagg.release.exports import frame_to_csv, table_bytes, table_files
-from dpbinagg.release.names import short_names
-from dpbinagg.release.plain import domain_to_plain, to_json
+from dpbinagg.release.saving import domain_to_plain, privacy_file, statistics_files, to_json
 from dpbinagg.release.scripts import Job, scripts, template
 from dpbinagg.release.transcript import Released
 
@@ -93,3 +96,18 @@ def _codebook_row(domain: Domain, name: str) -> dict[str, str]:
         return row_of_variable(name, domain[name])
     about = {"name": name, "type": "numeric", "description": "transformed response"}
     return dict.fromkeys(CODEBOOK_COLUMNS, "") | about
+
+
+def package_files(
+    release: Released,
+    results: Any,
+    table: pd.DataFrame,
+    copies: pd.DataFrame | None = None,
+    formats: Sequence[str] = (),
+) -> dict[str, bytes]:
+    """The statistics, the guarantee, and what a replicator needs; see `replication_files`."""
+    return {
+        **statistics_files(release),
+        "privacy.txt": privacy_file(results.privacy),
+        **replication_files(release, results, table, copies, formats),
+    }

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.accounting.budget import Privacy
-from dpbinagg.analyst.estimators import NEEDS, shown
+from dpbinagg.analyst.fit import NEEDS, shown
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate

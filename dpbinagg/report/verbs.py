@@ -8,8 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbinagg.analyst.estimators import COV_TYPES, choose, misnomer, resolve
-from dpbinagg.analyst.fit import Estimates, fold, fold_together
+from dpbinagg.analyst.fit import (
+    COV_TYPES,
+    Estimates,
+    choose,
+    fold,
+    fold_together,
+    misnomer,
+    resolve,
+)
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
 from dpbinagg.analyst.synthesis.tables import synthesize

@@ -22,8 +22,8 @@ from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import all_names, combinations
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.plain import domain_from_plain, domain_to_plain
 from dpbinagg.release.questions import MOMENTS, SEEN
+from dpbinagg.release.saving import domain_from_plain, domain_to_plain
 from dpbinagg.release.transcript import Released, counted, margins
 
 EXACT, NOISE, BINS, NONE = "exact", "known noise", "as far as bins show", "not at all"
