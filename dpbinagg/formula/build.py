@@ -15,11 +15,10 @@ import patsy.categorical
 from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, FormulaError
-from dpbinagg.formula.categories import declared_levels
 from dpbinagg.formula.describe import describe
-from dpbinagg.formula.inverse import Requirement, requirements
+from dpbinagg.formula.functions import Requirement, requirements
 from dpbinagg.formula.parse import is_call, syntax, variable_name
-from dpbinagg.formula.read import Reader
+from dpbinagg.formula.read import Reader, declared_levels
 from dpbinagg.formula.rows import (
     Arrays,
     CategoricalFactor,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.bounds import Bounds
 from dpbinagg.formula.build import Structure, as_numbers, build_structure
-from dpbinagg.formula.inverse import admissible, invert
+from dpbinagg.formula.functions import admissible, invert
 from dpbinagg.formula.rows import (
     Arrays,
     CategoricalFactor,

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
-from dpbinagg.formula.describe import describe
+from dpbinagg.formula.describe import describe, undeclared_names
 from dpbinagg.formula.design import Design, build_design, public_points
-from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rows import CategoricalFactor
 from dpbinagg.public.domain import Categorical, Domain, spread_rows
 

@@ -25,7 +25,7 @@ from dpbinagg.errors import (
     FormulaError,
 )
 from dpbinagg.formula import Design
-from dpbinagg.formula.names import undeclared_names
+from dpbinagg.formula.describe import undeclared_names
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.domain import Domain, Numeric
