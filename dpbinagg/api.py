@@ -229,7 +229,7 @@ def dp_release(
     declared = declared_domain(settings.domain, source)
     refuse_undeclared([formula], (), declared, source)
     design = build_design(formula, declared, constants)
-    kept = read_rules(rules, design.domain, design.names, constants)
+    kept = () if rules is None else read_rules(rules, design.domain, design.names, constants)
     return _charged(source, design, settings, ledger, rng, formula, None, kept)
 
 
@@ -429,7 +429,7 @@ def prepare_study(
     for design in models.values():
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
-    kept = read_rules(rules, whole.domain, whole.names, constants)
+    kept = () if rules is None else read_rules(rules, whole.domain, whole.names, constants)
     return PreparedStudy(source, settings, whole, named, models, kept)
 
 

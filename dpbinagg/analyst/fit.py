@@ -85,14 +85,9 @@ KINDS = {"refined": "HC1", "combined": "model", "moments": "model", "naive": "mo
 """What estimators have that offer no choice."""
 
 
-def shown(cov_type: str) -> str:
-    """The covariance of an estimate, as tables print it."""
-    return NAMES.get(cov_type, cov_type)
-
-
 def without_noise(cov_type: str) -> str:
-    """The same, for tables that have a line of their own for the privacy noise."""
-    return shown(cov_type).removesuffix(" + privacy").removesuffix(", noise ignored")
+    """A covariance as printed by tables that have a line of their own for the privacy noise."""
+    return NAMES[cov_type].removesuffix(" + privacy").removesuffix(", noise ignored")
 
 
 def resolve(cov_type: object, estimator: str | None) -> Own:
@@ -161,7 +156,7 @@ def misnomer(cov_type: str, done: str) -> tuple[str, ...]:
         return ()
     return (
         f"cov_type={cov_type!r} concerns the estimate from bins; the covariance of this one is "
-        f"{shown(done)}.",
+        f"{NAMES[done]}.",
     )
 
 
@@ -179,18 +174,20 @@ def choose(
     """
     if requested is not None and requested not in NEEDS:
         raise ReleaseError(f"estimator must be one of {', '.join(NEEDS)}, got {requested!r}")
-    if not family:
+    if requested is not None and requested in family:
+        return family[requested], ()
+    start = 0
+    if requested is not None:
+        start = FALLBACK.index(requested if requested in FALLBACK else "corrected")
+    candidates = (*FALLBACK[start:], *reversed(FALLBACK[:start]), *family)
+    found = next((name for name in candidates if name in family), None)
+    if found is None:
         raise ReleaseError(
             "the release has neither bin sums nor moments, so nothing can be estimated from it; "
             "give Budget.count, sum_x and sum_y, or Budget.moments, a positive share"
         )
     if requested is None:
-        return family[next(name for name in (*FALLBACK, *family) if name in family)], ()
-    if requested in family:
-        return family[requested], ()
-    start = FALLBACK.index(requested) if requested in FALLBACK else FALLBACK.index("corrected")
-    candidates = (*FALLBACK[start:], *reversed(FALLBACK[:start]), *family)
-    found = next(name for name in candidates if name in family)
+        return family[found], ()
     return family[found], (
         f"The {requested} estimate needs {NEEDS[requested]}, which this release does not "
         f"contain; the {found} estimate is shown.",

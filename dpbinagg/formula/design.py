@@ -106,7 +106,17 @@ class Design:
             fixed=structure.fixed,
             design_info=structure.design_info,
         )
-        self._check()
+        # Refuse transforms that are undefined somewhere on the known bounds.
+        whole = Bounds(domain, Boxes({}, {}, {}))
+        for factor, names in structure.factors.items():
+            if set(self.unbounded).isdisjoint(names):
+                try:
+                    if isinstance(factor, NumericFactor):
+                        whole.numeric(factor)
+                    else:
+                        whole.members(factor)
+                except FormulaError as error:
+                    raise FormulaError(f"term {factor.name!r}: {error}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Design cannot be changed; {name!r} was to be set")
@@ -151,20 +161,6 @@ class Design:
         """
         found = {name: working[name] for name in self.unbounded}
         return self.with_domain(self.domain.updated(found))
-
-    def _check(self) -> None:
-        """Refuse transforms that are undefined somewhere on the known bounds."""
-        unbounded = set(self.unbounded)
-        whole = Bounds(self.domain, Boxes({}, {}, {}))
-        for factor, names in self._structure.factors.items():
-            if unbounded.isdisjoint(names):
-                try:
-                    if isinstance(factor, NumericFactor):
-                        whole.numeric(factor)
-                    else:
-                        whole.members(factor)
-                except FormulaError as error:
-                    raise FormulaError(f"term {factor.name!r}: {error}") from None
 
     def row_map(self) -> RowMap:
         """What turns clean records into columns and response; see `scaling.CodedDesign` for codes.

@@ -65,7 +65,7 @@ def radius2(
     own = np.square(np.maximum(upper - centre, centre - lower) * inverse)
     joint = np.zeros(half.shape[1], dtype=bool)
     total = np.zeros(len(half))
-    for component in _components([subterm for subterm in subterms if _categorical(subterm)]):
+    for component in _components(subterms):
         total += _component(component, bounds, centre, inverse)
         for subterm in component:
             joint[subterm.start : subterm.stop] = True
@@ -73,15 +73,13 @@ def radius2(
     return np.asarray(np.minimum(total * (1 + ROUNDING), own.sum(axis=1)))
 
 
-def _categorical(subterm: Subterm) -> list[CategoricalFactor]:
-    return [factor for factor in subterm.factors if isinstance(factor, CategoricalFactor)]
-
-
 def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
-    """Group subterms that share categorical factors."""
+    """Group subterms that share categorical factors; those that have none are left out."""
     groups: list[tuple[set[str], list[Subterm]]] = []
     for subterm in subterms:
-        names = {factor.name for factor in _categorical(subterm)}
+        names = {f.name for f in subterm.factors if isinstance(f, CategoricalFactor)}
+        if not names:
+            continue
         members = [subterm]
         apart = []
         for other in groups:
@@ -96,7 +94,8 @@ def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
 
 def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: Array) -> Array:
     """Supremum of the columns of one component, (K,)."""
-    factors = list({f.name: f for subterm in subterms for f in _categorical(subterm)}.values())
+    both = (factor for subterm in subterms for factor in subterm.factors)
+    factors = list({f.name: f for f in both if isinstance(f, CategoricalFactor)}.values())
     columns = sum(len(subterm.choices) for subterm in subterms)
     combinations = int(np.prod([len(factor.levels) for factor in factors], dtype=float))
     if len(centre) * combinations * columns > MAX_WORK:

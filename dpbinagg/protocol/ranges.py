@@ -269,8 +269,8 @@ def working_range(
     upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
     lower = max(-_outer(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
-    reached = bin_index(edges, np.array([lower, upper]))
-    if missing(counts, sd, (int(reached[0]), int(reached[1])), total):
+    start, end = bin_index(edges, np.array([lower, upper])).tolist()
+    if missing(counts, sd, (start, end), total):
         guess = _fallback(edges, counts, sd, variable)
         lower, upper = min(lower, guess[0]), max(upper, guess[1])
     if n < SURE * sd and (upper - lower) * GAIN > variable.upper - variable.lower:

@@ -50,6 +50,10 @@ MOST_NAMES, MOST_LEVELS = 6, 8
 
 Margins = Mapping[str, Mapping[str, Any]]
 
+SEEDED = (
+    "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the seed can "
+    "remove it."
+)
 METHOD: dict[str, str] = {
     "naive": (
         "This is what least squares on the noisy bins gives when the noise is ignored: the "

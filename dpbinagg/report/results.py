@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.accounting.budget import Privacy
-from dpbinagg.analyst.fit import NEEDS, shown
+from dpbinagg.analyst.fit import NAMES, NEEDS
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
@@ -127,7 +127,7 @@ class DPResults(Inference):
         told = masked(estimate)
         super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
         self.cov_params_default = np.array(told.cov)
-        self.cov_type = shown(estimate.cov_type)
+        self.cov_type = NAMES[estimate.cov_type]
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)

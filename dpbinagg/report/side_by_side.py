@@ -18,7 +18,7 @@ from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.report import tables
 from dpbinagg.report.extras import require
 from dpbinagg.report.inference import CELL, identified
-from dpbinagg.report.notes import reference_notes
+from dpbinagg.report.notes import SEEDED, reference_notes
 from dpbinagg.report.results import DPResults
 from dpbinagg.report.tables import readable
 
@@ -346,11 +346,7 @@ def _notes(
         urgent = [one for one in model.summary().notes if one.startswith("CAUTION")]
         notes += [f"{label}: {one}" for one in urgent]
     if any(not model.release.privacy.secure for model in models):
-        notes.insert(
-            0,
-            "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the "
-            "seed can remove it.",
-        )
+        notes.insert(0, SEEDED)
     under = {
         "error": "Standard errors in parentheses.",
         "interval": (
