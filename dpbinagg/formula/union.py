@@ -58,7 +58,7 @@ def union_design(
     built = _built(first, terms, domain, constants)
     lacking = [name for name in dict.fromkeys(variables) if not _holds(built, name)]
     for name in lacking:
-        terms[_spelled(name)] = frozenset([name])
+        terms[spelled(name)] = frozenset([name])
     return _built(first, terms, domain, constants) if lacking else built
 
 
@@ -68,7 +68,7 @@ def _built(
     return build_design(f"{response} ~ {' + '.join(terms)}", domain, constants, apart=False)
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
     """A variable as a formula names it."""
     return name if name.isidentifier() else f"Q({name!r})"
 

@@ -232,8 +232,8 @@ class Released:
     def outer(self) -> Design:
         """The formula on the bounds that contributions to moments and rounds were held to."""
         constants = dict(self.design.constants)
-        design = build_design(self.formula, self.declared, constants, apart=False)
-        return design.bounded_by(self.domain)
+        design = build_design(self.design.formula, self.declared, constants, apart=False)
+        return design.bounded_by(self.design.domain)
 
     @property
     def bin_scaling(self) -> BinScaling:

@@ -125,6 +125,8 @@ class DPResults(Inference):
         scale = self._of_scale.scale
         unit = scale if scale > 0.0 else 1.0
         told = masked(estimate)
+        # statsmodels keeps what it computed here, and asks for it before it is there.
+        self._cache: dict[str, Any] = {}
         super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
         self.cov_params_default = np.array(told.cov)
         self.cov_type = NAMES[estimate.cov_type]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpbinagg.analyst.describe import Facts, Figure, spelled
+from dpbinagg.analyst.describe import Facts, Figure
+from dpbinagg.formula.union import spelled
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import tables

@@ -59,7 +59,7 @@ class Reader(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data):
-        self.sections.append(data)
+        self.words.append(data)
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
