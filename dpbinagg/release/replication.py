@@ -24,14 +24,14 @@ TABLE, COPIES = "synthetic", "synthetic_copies"
 READERS = {"dpbinagg.R": "dpbinagg.R", "dpbinagg.ado": "dpbinagg.ado"}
 
 
-def replication_files(
+def package_files(
     release: Released,
     results: Any,
     table: pd.DataFrame,
     copies: pd.DataFrame | None = None,
     formats: Sequence[str] = (),
 ) -> dict[str, bytes]:
-    """The files that let somebody else reproduce the regression and use its numbers.
+    """The statistics, the guarantee, and what reproduces the regression and uses its numbers.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ def replication_files(
     formats : sequence of {"parquet", "dta"}
         Further forms of the synthetic table.
     """
-    made = {**estimate_files(results), **table_files(table, TABLE)}
+    made = {**statistics_files(release), "privacy.txt": privacy_file(results.privacy)}
+    made |= {**estimate_files(results), **table_files(table, TABLE)}
     file = next(name for name in made if name.startswith(f"{TABLE}."))
     if copies is not None:
         made |= table_files(copies, COPIES)
@@ -96,18 +97,3 @@ def _codebook_row(domain: Domain, name: str) -> dict[str, str]:
         return row_of_variable(name, domain[name])
     about = {"name": name, "type": "numeric", "description": "transformed response"}
     return dict.fromkeys(CODEBOOK_COLUMNS, "") | about
-
-
-def package_files(
-    release: Released,
-    results: Any,
-    table: pd.DataFrame,
-    copies: pd.DataFrame | None = None,
-    formats: Sequence[str] = (),
-) -> dict[str, bytes]:
-    """The statistics, the guarantee, and what a replicator needs; see `replication_files`."""
-    return {
-        **statistics_files(release),
-        "privacy.txt": privacy_file(results.privacy),
-        **replication_files(release, results, table, copies, formats),
-    }
