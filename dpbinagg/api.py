@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpbinagg import reading
 from dpbinagg.accounting import Budget
@@ -21,14 +21,13 @@ from dpbinagg.protocol.settings import (
     allocate,
     check_kinds,
     check_scale,
+    declared_domain,
     named_formulas,
     named_variables,
     one_of,
-    refuse_undeclared,
     true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
-from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.release.transcript import Choice
 from dpbinagg.report.study import Study
@@ -226,8 +225,7 @@ def dp_release(
         estimator=estimator,
     )
     source = open_source(data)
-    declared = declared_domain(settings.domain, source)
-    refuse_undeclared([formula], (), declared, source)
+    declared = declared_domain(settings.domain, source, [formula])
     design = build_design(formula, declared, constants)
     kept = () if rules is None else read_rules(rules, design.domain, design.names, constants)
     return _charged(source, design, settings, ledger, rng, formula, None, kept)
@@ -423,16 +421,10 @@ def prepare_study(
         estimator="refined",
     )
     source = open_source(data)
-    declared = declared_domain(settings.domain, source)
-    refuse_undeclared(named.values(), wanted, declared, source)
+    declared = declared_domain(settings.domain, source, named.values(), wanted)
     models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
     kept = () if rules is None else read_rules(rules, whole.domain, whole.names, constants)
     return PreparedStudy(source, settings, whole, named, models, kept)
-
-
-def declared_domain(domain: Domain, data: Any) -> Domain:
-    """The caller's domain, and the truth values that the table stores as such."""
-    return Domain({**open_source(data).declared(), **domain})

@@ -13,7 +13,7 @@ from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import union_design
 from dpbinagg.kernel.questions import Engine
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.settings import Settings, allocate, named_formulas
+from dpbinagg.protocol.settings import Settings, allocate, declared_domain, named_formulas
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
 
@@ -73,7 +73,7 @@ class Specification:
         self, table: pd.DataFrame | str
     ) -> tuple[Design, Allocation, dict[str, Design] | None]:
         """Design, allocation and models as `dp_release` or `dp_study` makes them for a table."""
-        declared = api.declared_domain(self.settings.domain, open_source(table))
+        declared = declared_domain(self.settings.domain, open_source(table))
         if self.formulas is None:
             design, models = build_design(self.formula, declared, self.constants), None
         else:

@@ -5,7 +5,7 @@ Mechanism
 Neighbours are tables that differ by adding or removing one record. Each of
 the v numeric variables has a one-dimensional histogram over public edges
 (`histogram_edges`). A record falls in exactly one bin of each of them
-(`bin_index`: a value beyond the edges in the first or last bin), so it moves
+(a value beyond the edges in the first or last bin), so it moves
 the joint vector of counts by a vector of L2 norm sqrt(v), whatever its values,
 and by sqrt(v + 1) if the number of records is released along with them.
 Gaussian noise of standard deviation sqrt(v + 1)/mu on every count of every
@@ -192,7 +192,7 @@ def histogram_edges(variable: Numeric) -> Array:
     Returns
     -------
     (B + 1,) array
-        Increasing. Bin i is ``(edges[i], edges[i + 1]]``; see `bin_index`.
+        Increasing. Bin i is ``(edges[i], edges[i + 1]]``.
 
     Notes
     -----
@@ -222,12 +222,6 @@ def histogram_edges(variable: Numeric) -> Array:
         edges = np.concatenate([[low - 0.5], halves, [high + 0.5]])
         edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
-
-
-def bin_index(edges: Array, values: Array) -> NDArray[np.intp]:
-    """Bin of each value: ``edges[i] < value <= edges[i + 1]``, clipped into the first and last."""
-    index = np.searchsorted(edges, values, side="left") - 1
-    return np.clip(index, 0, edges.size - 2)
 
 
 def working_range(
@@ -269,8 +263,8 @@ def working_range(
     upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
     lower = max(-_outer(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
-    start, end = bin_index(edges, np.array([lower, upper])).tolist()
-    if missing(counts, sd, (start, end), total):
+    start, end = np.clip(np.searchsorted(edges, [lower, upper]) - 1, 0, edges.size - 2)
+    if missing(counts, sd, (int(start), int(end)), total):
         guess = _fallback(edges, counts, sd, variable)
         lower, upper = min(lower, guess[0]), max(upper, guess[1])
     if n < SURE * sd and (upper - lower) * GAIN > variable.upper - variable.lower:

@@ -313,25 +313,27 @@ SHOWN = 6
 EXAMPLE = '["first", "second", ...]'
 
 
-def refuse_undeclared(
-    formulas: Iterable[str], variables: Iterable[str], declared: Domain, source: Source
-) -> None:
-    """Refuse columns of formulas that are neither declared nor plain numbers.
+def declared_domain(
+    domain: Domain, source: Source, formulas: Iterable[str] = (), variables: Iterable[str] = ()
+) -> Domain:
+    """The caller's domain, and the truth values that the table stores as such.
+
+    Columns of the formulas that are then neither declared nor plain numbers are refused.
 
     Parameters
     ----------
+    domain : Domain
+    source : Source
     formulas : iterable of str
     variables : iterable of str
         Further variables.
-    declared : Domain
-        By the caller or by stored types.
-    source : Source
 
     Raises
     ------
     DomainError
         It says what to write.
     """
+    declared = Domain({**source.declared(), **domain})
     doubtful = {
         name: column
         for name, column in source.schema.items()
@@ -339,7 +341,7 @@ def refuse_undeclared(
     }
     strangers = [name for name in declared if name not in source.schema]
     if not doubtful and not strangers:
-        return
+        return declared
     names = [*(name for formula in formulas for name in undeclared_names(formula)), *variables]
     used = [name for name in names if name not in declared and name in source.schema]
     for name in strangers:
@@ -353,6 +355,7 @@ def refuse_undeclared(
         if name in doubtful:
             column = doubtful[name]
             raise DomainError(_MESSAGES[column.stored](name, column, source))
+    return declared
 
 
 def _entry(name: str, value: str) -> str:
