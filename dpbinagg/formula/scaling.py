@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MAX_WORK = 2 * 10**8
+MOST_AT_ONCE = 10**6
+"""Numbers in an array of distances: eight megabytes."""
 ROUNDING = 1e-12
 
 
@@ -174,12 +176,17 @@ def _block_centre(corners: Array, members: Members, middle: Array, half: Array) 
 
 def _reach(corners: Array, members: Members, centre: Array, half: Array) -> Array:
     """Largest squared scaled distance from `centre` to a corner in the box, (K,)."""
-    worst = np.zeros(len(centre))
-    for k in range(len(centre)):
-        varies = half[k] > 0
-        inside = corners[np.ix_(members[k], varies)]
-        scaled = (inside - centre[k, varies]) / half[k, varies]
-        worst[k] = np.square(scaled).sum(axis=1).max(initial=0.0)
+    worst, varies = np.zeros(len(centre)), half > 0
+    # Boxes that hold the same corners and vary in the same columns are looked at together.
+    kinds, kind = np.unique(np.hstack([members, varies]), axis=0, return_inverse=True)
+    for k in range(len(kinds)):
+        inside, moving = np.split(kinds[k], [members.shape[1]])
+        held = corners[np.ix_(inside, moving)]
+        alike = np.flatnonzero(kind.ravel() == k)
+        for boxes in np.array_split(alike, 1 + alike.size * held.size // MOST_AT_ONCE):
+            places = np.ix_(boxes, moving)
+            scaled = (held - centre[places][:, None]) / half[places][:, None]
+            worst[boxes] = np.square(scaled).sum(axis=2).max(axis=1, initial=0.0)
     return worst
 
 
