@@ -228,47 +228,73 @@ def dp_release(
     declared = declared_domain(settings.domain, source, [formula])
     design = build_design(formula, declared, constants)
     kept = () if rules is None else read_rules(rules, design.domain, design.names, constants)
-    return _charged(source, design, settings, ledger, rng, formula, None, kept)
+    return Prepared(source, settings, design, formula, rules=kept).run(ledger, rng)
 
 
-def _charged(
-    source: Source,
-    design: Design,
-    settings: Settings,
-    ledger: Ledger | None,
-    rng: Seed,
-    formula: str,
-    models: Mapping[str, Design] | None,
-    rules: Sequence[Rule],
-) -> Release:
-    """Charge the ledger, and release."""
-    check_scale(design)
-    allocation = allocate(settings, design)
-    spends = true_mu(settings, design, allocation)
-    charge = (
-        nullcontext()
-        if ledger is None
-        else ledger.charging(
-            spends, formula=formula, purpose="release", neighbours=settings.neighbours
+@dataclass(frozen=True)
+class Prepared:
+    """A release whose arguments were checked; no record was read, nothing is spent.
+
+    Attributes
+    ----------
+    source : Source
+    settings : Settings
+    design : Design
+        All columns that are released.
+    formula : str
+        As the ledger writes it down.
+    models : dict of Design, optional
+        Of a study, by name.
+    rules : tuple of Rule
+        What synthetic rows shall keep.
+    """
+
+    source: Source
+    settings: Settings
+    design: Design
+    formula: str
+    models: Mapping[str, Design] | None = None
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def allocation(self) -> Allocation:
+        """The mu of each component, per record added or removed."""
+        return allocate(self.settings, self.design)
+
+    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Release:
+        """Charge the ledger once, and release."""
+        design, settings = self.design, self.settings
+        check_scale(design)
+        allocation = self.allocation
+        spends = true_mu(settings, design, allocation)
+        charge = (
+            nullcontext()
+            if ledger is None
+            else ledger.charging(
+                spends, formula=self.formula, purpose="release", neighbours=settings.neighbours
+            )
         )
-    )
-    with charge as entry:
-        # numpy's own text tells the number of records.
-        with suppress(MemoryError):
-            try:
-                engine = pipeline.open_table(source, design, settings.missing)
-                curator = Curator(engine, rng)
-            except (PublicRefusalError, FormulaError):
-                raise
-            except BaseException:
-                # A record may have a part in it: nobody asks such questions for free.
+        with charge as entry:
+            # numpy's own text tells the number of records.
+            with suppress(MemoryError):
+                try:
+                    engine = pipeline.open_table(self.source, design, settings.missing)
+                    curator = Curator(engine, rng)
+                except (PublicRefusalError, FormulaError):
+                    raise
+                except BaseException:
+                    # A record may have a part in it: nobody asks such questions for free.
+                    if entry is not None:
+                        entry.releasing()
+                    raise
                 if entry is not None:
                     entry.releasing()
-                raise
-            if entry is not None:
-                entry.releasing()
-            return pipeline.conduct(curator, design, allocation, settings, models, rules)
-        raise MemoryError("data: too little memory for this table; pass a path to files instead")
+                return pipeline.conduct(
+                    curator, design, allocation, settings, self.models, self.rules
+                )
+            raise MemoryError(
+                "data: too little memory for this table; pass a path to files instead"
+            )
 
 
 @explains_arguments
@@ -328,7 +354,7 @@ def dp_study(
     >>> study["wage"].params.index.to_list()
     ['Intercept', 'educ', 'exper']
     """
-    return prepare_study(
+    prepared = prepare_study(
         formulas,
         data,
         mu,
@@ -342,50 +368,8 @@ def dp_study(
         ledger=ledger,
         constants=constants,
         rules=rules,
-    ).run(ledger, rng)
-
-
-@dataclass(frozen=True)
-class PreparedStudy:
-    """A study whose arguments were checked; no record was read, nothing is spent.
-
-    Attributes
-    ----------
-    source : Source
-    settings : Settings
-    whole : Design
-        All columns that are released.
-    formulas : dict of str
-        The declared models by name.
-    models : dict of Design
-    rules : tuple of Rule
-        What synthetic rows shall keep.
-    """
-
-    source: Source
-    settings: Settings
-    whole: Design
-    formulas: dict[str, str]
-    models: dict[str, Design]
-    rules: tuple[Rule, ...] = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """All raw variables, those of responses first."""
-        return self.whole.names
-
-    @property
-    def allocation(self) -> Allocation:
-        """The mu of each component, per record added or removed."""
-        return allocate(self.settings, self.whole)
-
-    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Study:
-        """Charge the ledger once, and release."""
-        text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
-        whole, settings = self.whole, self.settings
-        return Study(
-            _charged(self.source, whole, settings, ledger, rng, text, self.models, self.rules)
-        )
+    )
+    return Study(prepared.run(ledger, rng))
 
 
 def prepare_study(
@@ -403,7 +387,7 @@ def prepare_study(
     ledger: Ledger | None = None,
     constants: Mapping[str, float] | None = None,
     rules: Sequence[str] | None = None,
-) -> PreparedStudy:
+) -> Prepared:
     """Check the arguments of `dp_study`, from public facts alone."""
     named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
@@ -413,12 +397,10 @@ def prepare_study(
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
-        budget=Budget.of_study(len(named)) if budget is None else budget,
-        partition="privtree",
-        calibration="joint",
+        budget=budget,
         missing=missing,
         neighbours=neighbours,
-        estimator="refined",
+        models=len(named),
     )
     source = open_source(data)
     declared = declared_domain(settings.domain, source, named.values(), wanted)
@@ -427,4 +409,5 @@ def prepare_study(
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
     kept = () if rules is None else read_rules(rules, whole.domain, whole.names, constants)
-    return PreparedStudy(source, settings, whole, named, models, kept)
+    text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
+    return Prepared(source, settings, whole, text, models, kept)

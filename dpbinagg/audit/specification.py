@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg import api
-from dpbinagg.accounting.budget import Allocation, Budget
+from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import union_design
@@ -45,11 +45,9 @@ class Specification:
     ) -> Specification:
         """Specify a release by the arguments of `dp_release`, a study by those of `dp_study`."""
         formulas = None if isinstance(formula, str) else named_formulas(formula, None)
-        given = {**_DEFAULTS, **arguments, "mu": mu}
-        constants, variables = given.pop("constants"), given.pop("variables", ())
-        if formulas is not None and given["budget"] is None:
-            given["budget"] = Budget.of_study(len(formulas))
-        settings = Settings.from_arguments(**given)
+        given = dict(arguments)
+        constants, variables = given.pop("constants", None), given.pop("variables", ())
+        settings = Settings.from_arguments(mu=mu, models=len(formulas or [formula]), **given)
         text = str(formula) if formulas is None else "; ".join(formulas.values())
         arguments = {**arguments, "mu": mu}
         if formulas is None:
@@ -104,17 +102,3 @@ class Specification:
         curator = ReplayCurator(self.engine(table, design), rng, script)
         release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
-
-
-_DEFAULTS: dict[str, Any] = {
-    "epsilon": None,
-    "delta": None,
-    "bounds": None,
-    "budget": None,
-    "partition": "privtree",
-    "calibration": "joint",
-    "estimator": "refined",
-    "missing": "drop",
-    "neighbours": "add-remove",
-    "constants": None,
-}

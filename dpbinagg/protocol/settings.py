@@ -153,17 +153,18 @@ class Settings:
         cls,
         *,
         mu: Any,
-        epsilon: Any,
-        delta: Any,
-        bounds: Any,
-        budget: Any,
-        partition: Any,
-        calibration: Any,
-        missing: Any,
-        neighbours: Any,
-        estimator: str,
+        epsilon: Any = None,
+        delta: Any = None,
+        bounds: Any = None,
+        budget: Any = None,
+        partition: Any = "privtree",
+        calibration: Any = "joint",
+        missing: Any = "drop",
+        neighbours: Any = "add-remove",
+        estimator: str = "refined",
+        models: int = 1,
     ) -> Settings:
-        """Validate what a caller passed."""
+        """Validate what a caller passed; the default budget depends on the number of models."""
         if not isinstance(partition, Partition):
             one_of("partition", partition, PARTITIONS)
         one_of("calibration", calibration, CALIBRATIONS)
@@ -173,7 +174,8 @@ class Settings:
         if budget is None:
             # The package's split, less the components that the estimator does not use.
             unused = {"refined": (), "combined": ("scores",)}.get(estimator, ("moments", "scores"))
-            budget = Budget.paper() if calibration == "paper" else Budget().without(*unused)
+            paper, own = Budget.paper(), Budget.of_study(models).without(*unused)
+            budget = paper if calibration == "paper" else own
         if not isinstance(budget, Budget):
             raise BudgetError(
                 f"budget must be a Budget, got {type(budget).__name__}; "
