@@ -142,7 +142,7 @@ class Design:
             if name in domain:
                 new = domain[name]
             levels = isinstance(variable, Categorical) or isinstance(new, Categorical)
-            if levels and repr(new) != repr(variable):
+            if levels and new is not variable and repr(new) != repr(variable):
                 raise DomainError(
                     f"bounds[{name!r}]: levels cannot be changed in an existing design; "
                     "build a new one"

@@ -123,12 +123,6 @@ def to_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def from_csv(content: bytes) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a CSV file."""
-    rows = list(csv.reader(io.StringIO(content.decode())))
-    return rows[0], rows[1:]
-
-
 def bin_keys(release: Released) -> tuple[str, ...]:
     """Statistics that go into the table of bins."""
     return tuple(key for key in BIN_KEYS if key in release.statistics)

@@ -273,7 +273,7 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
         place = "release.outer.domain" if outer else "release.domain"
         texts = [*texts[:MOST_RANGES], f"and {more} more (see {place})"]
     notes = [f"Values outside these bounds were moved to the nearest end: {', '.join(texts)}."]
-    narrower = [n for n in dict.fromkeys(names) if repr(held[n]) != repr(working[n])]
+    narrower = [n for n in dict.fromkeys(names) if held[n] != working[n]]
     if narrower:
         shown = ", ".join(
             f"{n} {_span(v)}"
