@@ -171,11 +171,12 @@ class Settings:
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
         one_of("estimator", estimator, OFFERED)
-        if budget is None:
+        if budget is None and calibration == "paper":
+            budget = Budget.paper()
+        elif budget is None:
             # The package's split, less the components that the estimator does not use.
             unused = {"refined": (), "combined": ("scores",)}.get(estimator, ("moments", "scores"))
-            paper, own = Budget.paper(), Budget.of_study(models).without(*unused)
-            budget = paper if calibration == "paper" else own
+            budget = Budget.of_study(models).without(*unused)
         if not isinstance(budget, Budget):
             raise BudgetError(
                 f"budget must be a Budget, got {type(budget).__name__}; "
