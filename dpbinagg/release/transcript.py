@@ -30,6 +30,7 @@ from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
 from dpbinagg.release.questions import (
+    CLOSER,
     COUNTS,
     JOINT,
     MARGINS,
@@ -311,6 +312,12 @@ def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
                 one["outside"] = found[name]["outside"]
             found[name] = one
     return found
+
+
+def closer(transcript: Transcript) -> dict[str, dict[str, Any]]:
+    """Counts of numbers in narrower cells, where they were asked for; see `margin_answer`."""
+    entry = transcript.first(CLOSER)
+    return {} if entry is None else margin_answer(entry.question, entry.answer)
 
 
 def numbers(transcript: Transcript) -> tuple[Floats, float]:
