@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from dpbinagg.kernel.view import (
     LINEAR_BITS,
     LONGEST_RUN,
     ONE,
+    SHAVED,
     Floats,
     Integers,
     Projection,
@@ -194,14 +196,16 @@ class NormCells(Cells):
 
     def index(self, view: View, projection: Projection | None) -> Integers:
         assert projection is not None
-        norm = view.projected(projection).lengths[self.vector]
-        index = np.full(len(norm), -1, dtype=np.int64)
-        if not len(self.edges):
-            return index
-        # Most records are below the first edge.
-        far = np.flatnonzero(norm >= self.edges[0])
-        index[far] = np.searchsorted(self.edges, norm[far], side="right") - 1
-        return index
+        norm = view.lengths(projection, self.vector)
+        return np.searchsorted(self.edges, norm, side="right") - 1
+
+    def counts(self, view: View, projection: Projection | None) -> Integers:
+        """Most records are below the first edge, and looked up no further."""
+        assert projection is not None
+        norm = view.lengths(projection, self.vector)
+        far = norm[norm >= self.edges[:1].sum()]
+        index = np.searchsorted(self.edges, far, side="right") - 1
+        return np.bincount(index[index >= 0], minlength=self.n_cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,9 +365,8 @@ class UnitInside(Cut):
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        whole = view.cut(projection, self.vector, self.limit, self.bits)
-        inside = 1.0 - np.einsum("ij,ij->j", whole, whole) * 4.0**-self.bits
-        inside *= 2.0**self.bits
+        whole, squares = view.cut(projection, self.vector, self.limit, self.bits)
+        inside = (4.0**self.bits - squares) * 2.0**-self.bits
         sums[:-1] += row_sums(whole)
         sums[-1] += int(np.trunc(inside, out=inside).sum())
 
@@ -374,40 +377,47 @@ class UnitInside(Cut):
 
 @dataclass(frozen=True, eq=False)
 class Shares(Cut):
-    """Squared lengths of blocks of a vector that is cut as a whole: ``sum_{i in b} d_i^2``.
+    """Squared lengths of blocks of a vector, cut as a whole: ``|v_b|^2 / max(limit, |v|)^2``.
 
-    Norm: the numbers q_b are not negative and add up to ``|d|^2 <= 1``, so ``sum q_b^2 <= 1``. They
-    are cut toward zero.
+    Norm: whole numbers q_b, cut toward zero, are not negative and add up to at most 1, which is
+    checked, so ``sum q_b^2 <= 1``.
 
     Attributes
     ----------
     blocks : tuple of int
-        Numbers of rows, one block after another.
+        Numbers of rows, one block after another: those of the projection.
     """
 
     power = 2
     blocks: tuple[int, ...]
+    beyond: ClassVar[bool] = False
 
     def check(self, projection: Projection | None) -> None:
         super().check(projection)
-        if projection is None or sum(self.blocks) != len(projection.whitening):
-            raise ValueError("the blocks of shares must be all rows of a vector")
+        if projection is None or not self.blocks or self.blocks != projection.blocks:
+            raise ValueError("shares need the blocks of the projection, which must be all rows")
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (len(self.blocks),)
 
-    def vectors(self, view: View, projection: Projection) -> Floats:
-        """d of every record, whole."""
-        return view.cut(projection, self.vector, self.limit, self.bits)
+    def shares(self, view: View, projection: Projection) -> Floats:
+        """Whole numbers of every record, (blocks, n)."""
+        norm = view.lengths(projection, self.vector)
+        q = np.stack(view.block_lengths(projection))
+        if self.beyond:
+            far = np.flatnonzero(norm > self.limit)
+            q, norm = q[:, far], norm[far]
+        with np.errstate(all="ignore"):
+            q /= np.maximum(norm, self.limit)
+            q *= q
+            q *= 2.0**self.bits * SHAVED
+            np.trunc(q, out=q)
+            q[:, ~(q.sum(axis=0) <= 2.0**self.bits)] = 0.0
+        return q
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        whole, start = self.vectors(view, projection), 0
-        for b, size in enumerate(self.blocks):
-            part = whole[start : start + size]
-            share = np.einsum("ij,ij->j", part, part) * 2.0**-self.bits
-            sums[b] += int(np.trunc(share, out=share).sum())
-            start += size
+        sums += row_sums(self.shares(view, projection))
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,10 +425,7 @@ class SharesBeyond(Shares):
     """``1{|v| > limit}`` times the shares of blocks in ``|v|^2``. Norm: as `Shares`, of v/|v|."""
 
     power = 0
-
-    def vectors(self, view: View, projection: Projection) -> Floats:
-        """v/|v| of those that are longer than `limit`."""
-        return view.directions(projection, self.vector, self.limit, self.bits)
+    beyond = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,7 +434,7 @@ class Direction(Cut):
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        sums += row_sums(view.directions(projection, self.vector, self.limit, self.bits))
+        sums += row_sums(view.cut(projection, self.vector, self.limit, self.bits, beyond=True)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,13 +447,15 @@ class Outer(Cut):
 
     bits = 2 * FACTOR_BITS
     power = 2
+    beyond: ClassVar[bool] = False
 
     def shape(self, k: int) -> tuple[int, ...]:
         return (k, k)
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        sums += whole_square(view.cut(projection, self.vector, self.limit, FACTOR_BITS))
+        whole, _ = view.cut(projection, self.vector, self.limit, FACTOR_BITS, self.beyond)
+        sums += whole_square(whole)
 
     def whole(self, sums: Sums) -> Sums:
         upper = np.triu_indices(len(sums), 1)
@@ -467,10 +476,7 @@ class OuterBeyond(Outer):
     """``1{|v| > limit} v v'/|v|^2``. Norm: as `Outer`, of a direction."""
 
     power = 0
-
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        sums += whole_square(view.directions(projection, self.vector, self.limit, FACTOR_BITS))
+    beyond = True
 
 
 def require_limit(*limits: float) -> None:
@@ -532,7 +538,9 @@ class Deviations(Map):
                 np.subtract(values, per_record(centre, bins), out=row)
                 row *= per_record(inverse, bins)
             np.fmax(np.fmin(row, 1.0, out=row), -1.0, out=row)
-        return cut(scaled, norms(scaled), self.limit, LINEAR_BITS, scaled)
+        norm = norms(scaled, view.room("spare", *scaled.shape))
+        cut([(scaled, np.ones(view.n))], norm, self.limit, LINEAR_BITS, scaled)
+        return scaled
 
 
 def per_record(by_bin: Floats, bins: Integers) -> Floats | float:
@@ -638,7 +646,7 @@ class Moments(Map):
         dense = view.room("dense", self.size + 2, view.n)
         dense[0] = ONE
         if self.size:
-            dense[1:-1] = view.cut(projection, "w", self.limit, FACTOR_BITS)
+            dense[1:-1], _ = view.cut(projection, "w", self.limit, FACTOR_BITS)
         rho = view.projected(projection).r * (ONE / self.reach)
         np.fmax(np.fmin(rho, ONE, out=rho), -ONE, out=rho)
         np.trunc(rho, out=dense[-1])

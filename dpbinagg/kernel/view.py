@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,11 +64,16 @@ precision."""
 VECTOR_PRODUCT, MATRIX_PRODUCT = 2**13, 2**18
 """Multiplications of one product. Larger ones BLAS hands to threads of its own, which afterwards
 spin for a while on cores that we need."""
+SHAVED = 1.0 - 2.0**-40
 TILE = 42
 """Rows of a tile: with 82 rows, products of tiles take a third of the time of one of all."""
 
 
-def cut(vectors: Floats, norm: Floats, limit: float, bits: int, out: Floats) -> Floats:
+Vectors = Sequence[tuple[Floats, Floats]]
+"""Rows of vectors, (k, n), and what they are multiplied by, (n,); one below the other."""
+
+
+def cut(vectors: Vectors, norm: Floats, limit: float, bits: int, out: Floats) -> Floats:
     """Write vectors, cut to norm 1 and toward zero, as whole multiples of ``2^-bits``.
 
     Column i becomes ``trunc(2^bits (1 - 2^-40) v_i / max(limit, |v_i|))``; the factor in brackets
@@ -76,33 +82,44 @@ def cut(vectors: Floats, norm: Floats, limit: float, bits: int, out: Floats) -> 
 
     Parameters
     ----------
-    vectors : (k, n) array
+    vectors : sequence of ((k, n) array, (n,) array)
     norm : (n,) array
         Their lengths, as computed.
     limit : float
         What has norm 1.
     bits : int
         At most `LINEAR_BITS`.
+    out : (k, n) array
+
+    Returns
+    -------
+    (n,) array
+        Squared norms of what was written, whole.
     """
+    start = 0
     with np.errstate(all="ignore"):
-        scale = (2.0**bits * (1.0 - 2.0**-40)) / np.maximum(norm, limit)
-        np.multiply(vectors, scale, out=out)
+        scale = (2.0**bits * SHAVED) / np.maximum(norm, limit)
+        for rows, factor in vectors:
+            stop = start + len(rows)
+            np.multiply(rows, factor * scale, out=out[start:stop])
+            start = stop
         np.trunc(out, out=out)
-        long = ~(np.einsum("ij,ij->j", out, out) <= 4.0**bits)
-    if long.any():
-        out[:, long] = 0.0
-    return out
+        squares = np.einsum("ij,ij->j", out, out)
+        fit = squares <= 4.0**bits
+    if not fit.all():
+        out[:, ~fit] = 0.0
+        squares[~fit] = 0.0
+    return np.asarray(squares)
 
 
-def norms(vectors: Floats) -> Floats:
-    """Euclidean lengths of the columns; squares are added row by row, for any number of columns."""
-    total = np.zeros(vectors.shape[1])
-    square = np.empty_like(total)
+def norms(vectors: Floats, room: Floats) -> Floats:
+    """Lengths of the columns; squares, for which there is room, are added row by row."""
     with np.errstate(all="ignore"):
-        for row in vectors:
-            np.multiply(row, row, out=square)
-            total += square
-        return np.sqrt(total, out=total)
+        np.multiply(vectors, vectors, out=room)
+        total = room[0].copy()
+        for row in room[1:]:
+            total += row
+        return np.asarray(np.sqrt(total, out=total))
 
 
 def row_sums(whole: Floats) -> Integers:
@@ -227,6 +244,10 @@ def complete(records: Records) -> Records:
     return parted(records)[0]
 
 
+FEW_LEVELS = 8
+"""Codes of so many levels are cheaper written out, for one product, than looked up."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """A row map, and the public scale of what it gives.
@@ -245,9 +266,13 @@ class Rows:
     varying : array of int
         Columns that are not constant.
     n_numbers : int
-        Number of rows of the dense part (1, z*, y*).
+        Number of numbers (1, z*, y*).
     size : int
         Length of f.
+    dense : array of int
+        Places in f of the numbers, and of the codes that are written out.
+    written, looked_up : tuple of (int, slice)
+        Factors of few levels, whose codes are written out, and the others; and their places in f.
     """
 
     row_map: RowMap
@@ -259,11 +284,22 @@ class Rows:
     varying: NDArray[np.intp] = field(init=False)
     n_numbers: int = field(init=False)
     size: int = field(init=False)
+    dense: NDArray[np.intp] = field(init=False)
+    written: tuple[tuple[int, slice], ...] = field(init=False)
+    looked_up: tuple[tuple[int, slice], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "varying", np.flatnonzero(self.scale))
-        object.__setattr__(self, "n_numbers", len(self.varying) + 2)
-        object.__setattr__(self, "size", self.n_numbers + sum(self.levels))
+        varying = np.flatnonzero(self.scale)
+        ends = np.cumsum([len(varying) + 1, *self.levels]).tolist()
+        places = [(j, slice(*pair)) for j, pair in enumerate(pairwise(ends))]
+        few = [one for one in places if self.levels[one[0]] <= FEW_LEVELS]
+        codes = [range(place.start, place.stop) for _, place in few]
+        object.__setattr__(self, "varying", varying)
+        object.__setattr__(self, "n_numbers", len(varying) + 2)
+        object.__setattr__(self, "size", ends[-1] + 1)
+        object.__setattr__(self, "dense", np.r_[(range(ends[0]), ends[-1], *codes)])
+        object.__setattr__(self, "written", tuple(few))
+        object.__setattr__(self, "looked_up", tuple(one for one in places if one not in few))
 
     def put_factors(self, columns: Floats, response: Floats, out: Floats) -> None:
         """Write (z*, y*) in whole multiples of ``1/ONE``, rounded, none larger than 1."""
@@ -298,7 +334,14 @@ class Projection:
         Of the response.
     blocks : tuple of int
         Numbers of rows of W, one block after another, each with a residual of its own: several
-        models at once, whose contributions w r are one vector. Empty where there is one residual.
+        models at once, whose contributions ``w r / unit`` are one vector. Empty where there is one
+        residual.
+    units : tuple of float
+        Of the blocks.
+    parts : tuple of Projection
+        The blocks, or this projection itself.
+    key : tuple
+        Alike for projections that are alike, which records are asked for once.
     """
 
     whitening: Floats
@@ -306,21 +349,40 @@ class Projection:
     centre_y: float
     scale_y: float
     blocks: tuple[int, ...] = ()
+    units: tuple[float, ...] = ()
+    parts: tuple[Projection, ...] = field(init=False)
+    key: tuple[bytes, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, sizes in (("coefficients", (1,) * len(self.blocks)), ("whitening", self.blocks)):
-            given = np.asarray(getattr(self, name), dtype=np.float64)
-            # A block is in units of its own, and is rounded to a grid of its own.
-            parts = np.split(given, np.cumsum(sizes)[:-1]) if sizes else [given]
-            rounded = [on_grid(part) for part in parts]
-            object.__setattr__(self, name, np.concatenate(rounded) if sizes else rounded[0])
-        if not (np.isfinite(self.centre_y) and np.isfinite(self.scale_y)):
-            raise ValueError("a projection needs finite numbers")
+        whitening, coefficients = np.asarray(self.whitening), np.asarray(self.coefficients)
         residuals = (len(self.blocks),) if self.blocks else ()
-        if (*residuals, *self.whitening.shape[1:]) != self.coefficients.shape:
+        if (*residuals, *whitening.shape[1:]) != coefficients.shape:
             raise ValueError("a projection needs as many coefficients as columns of its whitening")
-        if self.blocks and (min(self.blocks) < 1 or sum(self.blocks) != len(self.whitening)):
+        if self.blocks and (min(self.blocks) < 1 or sum(self.blocks) != len(whitening)):
             raise ValueError("the blocks of a projection must be all rows of its whitening")
+        units = self.units or (1.0,) * max(len(self.blocks), 1)
+        numbers = np.array([*units, self.centre_y, self.scale_y])
+        if len(units) != max(len(self.blocks), 1) or not np.isfinite(numbers).all():
+            raise ValueError("a projection needs finite numbers, and a unit for every block")
+        parts: tuple[Projection, ...] = (self,)
+        if self.blocks:
+            pieces = np.split(whitening, np.cumsum(self.blocks)[:-1])
+            scale = self.centre_y, self.scale_y
+            parts = tuple(
+                Projection(*pair, *scale) for pair in zip(pieces, coefficients, strict=True)
+            )
+            whitening = np.concatenate([part.whitening for part in parts])
+            coefficients = np.stack([part.coefficients for part in parts])
+        else:
+            whitening, coefficients = on_grid(whitening), on_grid(coefficients)
+        for name, value in (
+            ("whitening", whitening),
+            ("coefficients", coefficients),
+            ("units", units),
+            ("parts", parts),
+            ("key", (whitening.tobytes(), coefficients.tobytes(), numbers.tobytes())),
+        ):
+            object.__setattr__(self, name, value)
 
 
 @dataclass
@@ -352,14 +414,10 @@ class Mapped(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """w, (k, n); r, (n,); and the lengths of "w", "r" and "wr", (n,).
-
-    Where there are blocks, w is the vector w r itself, r is 1, and "wr" the only length.
-    """
+    """w, (k, n); r, (n,)."""
 
     w: Floats
     r: Floats
-    lengths: Mapping[str, Floats]
 
 
 class View:
@@ -380,9 +438,9 @@ class View:
     def room(self, key: object, rows: int, n: int) -> Floats:
         """An array of shape (rows, n) whose content is not defined."""
         held = self._rooms.get(key)
-        if held is None or held.shape[0] != rows or held.shape[1] < n:
-            held = self._rooms[key] = np.empty((rows, n))
-        return held[:, :n]
+        if held is None or held.size < rows * n:
+            held = self._rooms[key] = np.empty(rows * n)
+        return held[: rows * n].reshape(rows, n)
 
     @cached_property
     def mapped(self) -> Mapped:
@@ -418,82 +476,95 @@ class View:
 
     @cached_property
     def factors(self) -> tuple[Floats, Integers]:
-        """Dense part (1, z*, y*) of f, whole in units of ``1/ONE``, and codes of factors."""
+        """(1, z*, y*) and the codes written out, whole in units of ``1/ONE``; all codes."""
         assert self._rows is not None
-        dense = self._rows.n_numbers
-        f, known = self.room("f", dense, self.n), self._part.known.get(self._rows)
+        rows, known = self._rows, self._part.known.get(self._rows)
+        f = self.room("f", len(rows.dense), self.n)
+        numbers = f[1 : rows.n_numbers]
         f[0] = ONE
         if known is not None:
-            f[1:] = known[: dense - 1]
-            return f, np.asarray(known[dense - 1 :], dtype=np.int64)
-        columns, response, codes, _ = self.mapped
-        self._rows.put_factors(columns, response, f[1:])
-        self._part.found[self._rows] = f[1:] if not len(codes) else np.vstack([f[1:], codes])
+            numbers[:] = known[: len(numbers)]
+            codes = np.asarray(known[len(numbers) :], dtype=np.int64)
+        else:
+            columns, response, codes, _ = self.mapped
+            rows.put_factors(columns, response, numbers)
+            self._part.found[rows] = numbers if not len(codes) else np.vstack([numbers, codes])
+        start = rows.n_numbers
+        for factor, place in rows.written:
+            for level in range(place.stop - place.start):
+                np.multiply(codes[factor] == level, ONE, out=f[start])
+                start += 1
         return f, codes
 
     def projected(self, projection: Projection) -> Projected:
-        """w and r of every record, and their lengths."""
-        found: Projected | None = self._held.get(projection)
-        if found is not None:
+        """w and r of every record, for one residual."""
+        key = projection.key
+        if key in self._held:
+            found: Projected = self._held[key]
             return found
         assert self._rows is not None
-        k, levels = len(projection.whitening), self._rows.levels
-        if projection.whitening.shape[1] != self._rows.size:
+        rows, k = self._rows, len(projection.whitening)
+        if projection.whitening.shape[1] != rows.size:
             raise ValueError("a projection must have a column for every entry of f")
         f, codes = self.factors
-        residuals = len(projection.blocks) or 1
-        both = self.room(("projected", id(projection)), k + residuals, self.n)
+        both = self.room(("projected", key), k + 1, self.n)
         # W and b, one below the other, in units of a factor.
         matrix = np.vstack([projection.whitening, projection.coefficients]) * (1.0 / ONE)
-        place = self._rows.n_numbers - 1
-        dense = matrix
-        if levels:
-            dense = np.ascontiguousarray(np.c_[matrix[:, :place], matrix[:, -1]])
-        put_combinations(dense, f, both)
-        added = self.room("added", len(matrix), self.n) if levels else both
-        for code, size in zip(codes, levels, strict=True):
+        put_combinations(np.ascontiguousarray(matrix[:, rows.dense]), f, both)
+        for factor, place in rows.looked_up:
             # Sums of exact numbers of one grid are exact. No code is beyond its levels here, and
             # "clip" saves a buffer.
-            np.take(matrix[:, place : place + size] * ONE, code, axis=1, out=added, mode="clip")
+            added = self.room("spare", k + 1, self.n)
+            np.take(matrix[:, place] * ONE, codes[factor], axis=1, out=added, mode="clip")
             both += added
-            place += size
-        response = f[-1] * (projection.scale_y / ONE) + projection.centre_y
-        if projection.blocks:
-            own = response - both[k:]
-            start = 0
-            for r, size in zip(own, projection.blocks, strict=True):
-                both[start : start + size] *= r
-                start += size
-            lengths = {"wr": norms(both[:k])}
-            found = self._held[projection] = Projected(both[:k], np.ones(self.n), lengths)
-            return found
-        residual = response - both[-1]
-        lengths = {"w": norms(both[:-1]), "r": np.abs(residual)}
-        lengths["wr"] = lengths["w"] * lengths["r"]
-        found = self._held[projection] = Projected(both[:-1], residual, lengths)
+        response = f[rows.n_numbers - 1] * (projection.scale_y / ONE) + projection.centre_y
+        found = self._held[key] = Projected(
+            both[:-1], np.subtract(response, both[-1], out=both[-1])
+        )
         return found
 
-    def cut(self, projection: Projection, vector: str, limit: float, bits: int) -> Floats:
-        """w or w r, cut to norm 1 at `limit`, in whole multiples of ``2^-bits``, (k, n)."""
-        key = (projection, vector, limit, bits)
+    def lengths(self, projection: Projection, vector: str) -> Floats:
+        """Lengths of "w", "r" or "wr"; with blocks of ``w r / unit``, of all of them together."""
+        key = projection.key, vector
         if key not in self._held:
-            w, r, lengths = self.projected(projection)
-            out = self.room((id(projection), vector, limit, bits), *w.shape)
-            # Those of several models hold their residuals already.
-            done = vector == "w" or bool(projection.blocks)
-            vectors = w if done else np.multiply(w, r, out=out)
-            self._held[key] = cut(vectors, lengths[vector], limit, bits, out)
+            if projection.blocks:
+                total = np.zeros(self.n)
+                for own in self.block_lengths(projection):
+                    total += own * own
+                self._held[key] = np.sqrt(total, out=total)
+            elif vector == "w":
+                w = self.projected(projection).w
+                self._held[key] = norms(w, self.room("spare", *w.shape))
+            elif vector == "r":
+                self._held[key] = np.abs(self.projected(projection).r)
+            else:
+                self._held[key] = self.lengths(projection, "w") * self.lengths(projection, "r")
         held: Floats = self._held[key]
         return held
 
-    def directions(self, projection: Projection, vector: str, limit: float, bits: int) -> Floats:
-        """w or w r of those that are longer than `limit`, cut to norm 1, (k, few)."""
-        w, r, lengths = self.projected(projection)
-        index = np.flatnonzero(lengths[vector] > limit)
-        far: Floats = w[:, index]
-        if vector == "wr":
-            far *= r[index]
-        return cut(far, lengths[vector][index], limit, bits, far)
+    def block_lengths(self, projection: Projection) -> list[Floats]:
+        """Lengths of ``w r / unit`` of each block."""
+        pairs = zip(projection.parts, projection.units, strict=True)
+        return [self.lengths(part, "wr") / unit for part, unit in pairs]
+
+    def cut(
+        self, projection: Projection, vector: str, limit: float, bits: int, beyond: bool = False
+    ) -> tuple[Floats, Floats]:
+        """w or w r, cut to norm 1 at `limit`, (k, n), and squared norms: see `cut`.
+
+        With `beyond`, of those that are longer alone: their directions. Held until the next one.
+        """
+        norm, far = self.lengths(projection, vector), None
+        if beyond:
+            far = np.flatnonzero(norm > limit)
+            norm = norm[far]
+        vectors = []
+        for part, unit in zip(projection.parts, projection.units, strict=True):
+            w, r = self.projected(part)
+            factor = r / unit if vector == "wr" else np.ones(self.n)
+            vectors.append((w, factor) if far is None else (w[:, far], factor[far]))
+        out = self.room("spare", len(projection.whitening), len(norm))
+        return out, cut(vectors, norm, limit, bits, out)
 
     def path_codes(self, paths: Paths) -> Integers:
         """Path codes of the records."""

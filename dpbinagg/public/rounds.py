@@ -139,16 +139,18 @@ class RoundAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JointRequest:
-    """Ask for one round of scores of several models: contributions u_b are one vector, one clip.
+    """Ask for one round of scores of several models: ``u_b / unit_b`` are one vector, one clip.
 
     Attributes
     ----------
     coefficients : (B, m) array
         Of each model.
     whitening : (k, m) array
-        One block of rows a model, over its residual standard deviation.
+        One block of rows a model: its own.
     blocks : tuple of int
         Numbers of rows.
+    units : tuple of float
+        Residual standard deviations.
     clip : float
         T: the vector of all contributions is cut to this length.
     square_clip : float
@@ -162,6 +164,7 @@ class JointRequest:
     coefficients: Floats
     whitening: Floats
     blocks: tuple[int, ...]
+    units: tuple[float, ...]
     clip: float
     square_clip: float
     edges: Floats
@@ -197,7 +200,7 @@ class JointAnswer:
     Attributes
     ----------
     score : (k,) array
-        ``sum u min(1, T/|u|)``.
+        ``sum u min(1, T/|u|)``, u in the units of the request.
     inside : float
         ``sum (1 - min(1, |u|/T)^2)``.
     counts : (c,) array

@@ -219,12 +219,10 @@ def columns_in_bins(scaling: BinScaling, deviations: Floats) -> Floats:
     return found
 
 
-def _projection(
-    whitening: Floats, coefficients: Floats, rows: Rows, blocks: tuple[int, ...] = ()
-) -> Projection:
+def _projection(whitening: Floats, coefficients: Floats, rows: Rows, *blocks: Any) -> Projection:
     # A question needs a W of at least one row.
     whitening = whitening if len(whitening) else np.zeros((1, rows.size))
-    return Projection(whitening, coefficients, rows.centre_y, rows.scale_y, blocks)
+    return Projection(whitening, coefficients, rows.centre_y, rows.scale_y, *blocks)
 
 
 def round_question(request: RoundRequest, rows: Rows, name: str = SCORES) -> Question:
@@ -264,7 +262,8 @@ def joint_question(request: JointRequest, rows: Rows) -> Question:
         "beyond": SharesBeyond("wr", request.square_clip, request.blocks),
     }
     groups = weigh([(w, maps[name]) for name, w in joint_weights(request.last).items()])
-    projection = _projection(request.whitening, request.coefficients, rows, request.blocks)
+    given = request.whitening, request.coefficients, rows, request.blocks, request.units
+    projection = _projection(*given)
     return Question(JOINT, groups, projection)
 
 
@@ -291,6 +290,7 @@ def joint_request(question: Question) -> JointRequest:
         projection.coefficients,
         projection.whitening,
         projection.blocks,
+        projection.units,
         score.limit,
         shares.limit,
         counts.cells.edges,

@@ -90,12 +90,15 @@ def models_cut_one_by_one(patch: Patch) -> None:
     """A clip for each model of a study, where one is for all."""
     real = view.View.cut
 
-    def faulty(self: view.View, projection: Any, vector: str, limit: float, bits: int) -> Any:
-        if not projection.blocks:
-            return real(self, projection, vector, limit, bits)
-        w, parts = self.projected(projection).w, np.cumsum(projection.blocks)[:-1]
-        blocks = np.split(w, parts)
-        return np.vstack([view.cut(b, view.norms(b), limit, bits, b.copy()) for b in blocks])
+    def faulty(
+        self: view.View, projection: Any, vector: str, limit: float, bits: int, beyond: bool = False
+    ) -> Any:
+        if beyond or not projection.blocks:
+            return real(self, projection, vector, limit, bits, beyond)
+        units = zip(projection.parts, projection.units, strict=True)
+        each = [[a.copy() for a in real(self, p, vector, limit * s, bits)] for p, s in units]
+        wholes, squares = zip(*each, strict=True)
+        return np.vstack(wholes), sum(squares)
 
     patch.setattr(view.View, "cut", faulty)
 
@@ -104,10 +107,10 @@ def shares_of_whole_lengths(patch: Patch) -> None:
     """Squared lengths of blocks before the vector is cut."""
 
     def faulty(self: maps.Shares, one: view.View, projection: Any) -> Any:
-        w = one.projected(projection).w
-        return np.trunc(np.clip(w / self.limit, -1e3, 1e3) * 2.0**self.bits)
+        lengths = np.stack(one.block_lengths(projection)) / self.limit
+        return np.trunc(np.clip(lengths**2, 0.0, 1e3) * 2.0**self.bits)
 
-    patch.setattr(maps.Shares, "vectors", faulty)
+    patch.setattr(maps.Shares, "shares", faulty)
 
 
 def closed_boxes(patch: Patch) -> None:
@@ -224,7 +227,9 @@ def vectors_not_cut(patch: Patch) -> None:
     """A map that exceeds its norm: long vectors are scaled like short ones."""
 
     def faulty(vectors: Any, norm: Any, limit: float, bits: int, out: Any) -> Any:
-        return np.trunc(np.multiply(vectors, 2.0**bits / limit, out=out), out=out)
+        stacked = np.vstack([rows * factor for rows, factor in vectors])
+        np.trunc(stacked * (2.0**bits / limit), out=out)
+        return (out**2).sum(axis=0)
 
     patch.setattr(view, "cut", faulty)
 

@@ -38,7 +38,7 @@ def projection(seed: int = 0, k: int = 4) -> Projection:
     return Projection(rng.normal(size=(k, size)), rng.normal(0, 0.4, size), 0.5, 3.0)
 
 
-BLOCKS = (1, 2, 1)
+BLOCKS, UNITS = (1, 2, 1), (1.0, 32.0, 0.125)
 
 
 def joint_projection(seed: int = 0) -> Projection:
@@ -47,7 +47,7 @@ def joint_projection(seed: int = 0) -> Projection:
     size, k = rows().size, sum(BLOCKS)
     whitening = rng.normal(size=(k, size)) * np.array([[1.0], [30.0], [30.0], [0.01]])
     coefficients = rng.normal(0, 0.4, (len(BLOCKS), size))
-    return Projection(whitening, coefficients, 0.5, 3.0, BLOCKS)
+    return Projection(whitening, coefficients, 0.5, 3.0, BLOCKS, UNITS)
 
 
 def questions(seed: int = 0) -> dict[str, Question]:

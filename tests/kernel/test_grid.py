@@ -83,9 +83,13 @@ def test_a_cut_vector_is_no_longer_than_one(k: int, seed: int, bits: int, power:
     vectors[0, ::7] = 10.0**power
     vectors[:, 1] = [np.nan] * k
     vectors[-1, 2] = np.inf
-    whole = cut(vectors, norms(vectors), 10.0**power, bits, np.empty_like(vectors))
+    whole, halves = np.empty_like(vectors), np.full(50, 0.5)
+    norm = norms(vectors, whole)
+    parts = [(vectors[:1] * 2.0, halves), (vectors[1:], np.ones(50))]
+    squares = cut(parts, norm, 10.0**power, bits, whole)
     exact = [sum(int(entry) ** 2 for entry in column) for column in whole.T]
     assert max(exact) <= 4**bits
+    assert squares.tolist() == exact
     assert not whole[:, 1].any()
     # Where squares neither overflow nor vanish, no more is lost than the cut toward zero takes.
     for place in range(3, 50) if abs(power) < 145.0 else ():
@@ -96,9 +100,10 @@ def test_a_cut_vector_is_no_longer_than_one(k: int, seed: int, bits: int, power:
 
 def test_lengths_do_not_depend_on_the_number_of_vectors() -> None:
     vectors = np.random.default_rng(0).normal(size=(33, 400))
-    alone = [norms(vectors[:, [i]])[0] for i in range(400)]
-    assert norms(vectors).tolist() == alone
-    assert norms(vectors[:, ::-1])[::-1].tolist() == alone
+    room = np.empty_like(vectors)
+    alone = [norms(vectors[:, [i]], room[:, :1])[0] for i in range(400)]
+    assert norms(vectors, room).tolist() == alone
+    assert norms(vectors[:, ::-1], room)[::-1].tolist() == alone
 
 
 def test_sums_beyond_64_bits() -> None:

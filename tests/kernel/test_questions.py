@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from dpbinagg.kernel import maps
+from dpbinagg.kernel import maps, view
 from dpbinagg.kernel.maps import UNIT_BITS, Moments
 from dpbinagg.kernel.questions import (
     WEIGHT_BITS,
@@ -354,12 +354,14 @@ def test_projections_that_are_no_numbers_are_refused(wrong: Any) -> None:
         {"coefficients": np.zeros((3, 3))},
         {"blocks": (1, 2)},
         {"blocks": (2, 0)},
+        {"units": (1.0,)},
+        {"units": (1.0, np.nan)},
     ],
 )
 def test_blocks_must_be_the_rows_and_have_a_residual_each(wrong: Any) -> None:
     right: dict[str, Any] = {"whitening": np.ones((2, 3)), "coefficients": np.zeros((2, 3))}
     Projection(**right, centre_y=0.0, scale_y=1.0, blocks=(1, 1))
-    with pytest.raises(ValueError, match=r"needs as many|must be all rows"):
+    with pytest.raises(ValueError, match=r"needs as many|must be all rows|a unit for"):
         Projection(**{**right, "blocks": (1, 1), **wrong}, centre_y=0.0, scale_y=1.0)
 
 
@@ -388,10 +390,34 @@ def test_blocks_are_the_contributions_of_each_model() -> None:
         rows_ = slice(start, start + size)
         start += size
         one = Projection(at.whitening[rows_], at.coefficients[b], at.centre_y, at.scale_y)
-        own = sums_of(Question("q", alone(maps.UnitInside("wr", limit)), one), records)[0]
+        clip = maps.UnitInside("wr", limit * at.units[b])
+        own = sums_of(Question("q", alone(clip), one), records)[0]
         np.testing.assert_array_equal(scores[rows_], own[:-1])
         # Both are cut toward zero, record by record.
         assert abs(shares[b] - (n * 2**maps.LINEAR_BITS - own[-1])) <= 2 * n
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if ALL[name].projection is not None])
+def test_codes_give_the_same_written_out_and_looked_up(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = sums_of(ALL[name], table(300))
+    monkeypatch.setattr(view, "FEW_LEVELS", LEVELS - 1)
+    other = rows()
+    assert other.looked_up
+    assert not ROWS.looked_up
+    found = Sum((ALL[name],), other).run([Part(complete(table(300)))])
+    assert_same(found, expected)
+
+
+def test_models_that_are_asked_for_alone_too_are_computed_once() -> None:
+    """A projection that is alike is the same one: here all three are in the joint one."""
+    at, records = joint_projection(), complete(table(50))
+    one = Projection(at.whitening[1:3], at.coefficients[1], at.centre_y, at.scale_y)
+    assert one.key == at.parts[1].key
+    both = view.View(Part(records), ROWS, {})
+    both.lengths(at, "wr")
+    assert both.projected(one) is both.projected(at.parts[1])
 
 
 def test_a_projection_of_another_length_is_refused() -> None:

@@ -147,13 +147,11 @@ class Together:
     ) -> JointRequest:
         usual, first = math.sqrt(self.size), next(iter(steps.values())).state.done == 0
         begin = FIRST_CELL * (FIRST_ROUND if first else 1.0)
-        scaled = [
-            request.whitening / steps[name].state.sd_clipped for name, request in each.items()
-        ]
         return JointRequest(
             coefficients=np.stack([request.coefficients for request in each.values()]),
-            whitening=np.vstack(scaled),
+            whitening=np.vstack([request.whitening for request in each.values()]),
             blocks=tuple(one.state.size for one in steps.values()),
+            units=tuple(one.state.sd_clipped for one in steps.values()),
             clip=self._clip(mu),
             square_clip=SQUARES * usual,
             edges=np.asarray(usual * begin * RATIO ** np.arange(CELLS)),
