@@ -47,8 +47,8 @@ TOGETHER, FEW = 4, 0.3
 """Times that rows are moved together, and standard errors below which single ones are: those with
 the most leverage, fewer by far, so that heaps stay."""
 OFF = 0.1
-"""Relative error of the variance of responses that a regression tells: between a 25th and a sixth in
-the development populations at mu = 1."""
+"""Relative error of the variance of responses that a regression tells, between a 25th and a sixth
+in the development populations at mu = 1."""
 LOOSENED = (0.0, 0.03, 0.3, 1.0)
 """Shares of a heap at a bound that leave it where rows beside it are too few, tried in turn."""
 LEAST_FREE = 1e-3
