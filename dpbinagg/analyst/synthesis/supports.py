@@ -256,7 +256,7 @@ def _cut(release: Released, name: str, margin: Mapping[str, Any]) -> str:
     noise = margin["sd"] * float(np.sqrt(beyond.sum()))
     return (
         f"; no row lies outside {seen.lower:,.10g} to {seen.upper:,.10g}, where counts do not "
-        f"stand out: together they are {float(counts[beyond].sum()):.0f}, with noise {noise:.0f}"
+        f"stand out: together they are {round(float(counts[beyond].sum()))}, with noise {noise:.0f}"
     )
 
 
