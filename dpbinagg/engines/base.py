@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -27,19 +28,14 @@ from dpbinagg.reading.columns import Private
 S = TypeVar("S")
 T = TypeVar("T")
 
-CHUNK = 2**14
-"""Rows of one step: its temporaries fit the cache, and threads that hold
-Python's lock between steps seldom wait for each other (with 2^13 two threads
-are slower than one)."""
-BLOCK = 2**18
-"""Rows of one task. Up to here a table is worked on by the thread that asks: another one would
+CHUNK, LONG_CHUNK = 2**14, 2**15
+"""Rows of one step, in memory and of a table that is read in batches: their temporaries fit the
+cache, and threads that hold Python's lock between steps seldom wait for each other."""
+STEP = 2**19
+"""Numbers of one step, at most, whatever their columns: they fit the cache."""
+TASK = 5 * 2**20
+"""Numbers of one task. Up to here a table is worked on by the thread that asks: another one would
 wait for Python's lock longer than it helps, while noise can be drawn without that lock."""
-CACHED = 2**17
-"""Numbers of one step on many columns, which stay in a core's own cache: with 28 columns a round of
-scores takes half as long as in steps of `CHUNK` rows."""
-LONG_CHUNK = 2**16
-"""Rows of one step where memory is no concern: a table that is read in batches is
-larger than its temporaries, and longer steps leave Python's lock free more of the time."""
 
 
 def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
@@ -50,18 +46,8 @@ def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
     return (slice(low, min(low + step, stop)) for low in range(start, stop, step))
 
 
-def step_rows(n: int, columns: int) -> int:
-    """Rows of one step on so many columns of n records, at most `CHUNK`.
-
-    Shorter than `CHUNK` only where one thread works, which waits for no other.
-    """
-    if n > BLOCK:
-        return CHUNK
-    return min(CHUNK, max(CHUNK // 4, 1 << (CACHED // columns).bit_length() - 1))
-
-
-def map_blocks(n: int, function: Callable[[slice], T], size: int = BLOCK) -> Iterator[T]:
-    """``function(rows)`` for all blocks of n rows, in order, on several threads."""
+def map_blocks(n: int, function: Callable[[slice], T], size: int) -> Iterator[T]:
+    """``function(block)`` for blocks of n things, in order, on several threads."""
     if n <= size or single_thread():
         return map(function, chunks(n, size))
     return pool("records", n_workers()).map(function, chunks(n, size))
@@ -123,6 +109,10 @@ class PackedFactors:
 assert 2 ** (FACTOR_BITS - 8) < 2**15
 
 
+Kept = dict[object, list[Any]]
+"""What row maps gave, by their key, for every step."""
+
+
 class Piece:
     """Some records in memory, and what row maps gave for those that are complete.
 
@@ -134,84 +124,66 @@ class Piece:
     """
 
     def __init__(self, records: Records, chunk: int = CHUNK) -> None:
-        self.records: Records | None
-        self.records, rest = parted(records)
-        self.n = len(next(iter(self.records.values())))
-        self._rest = rest
+        self._records: Records | None
+        self._rest: Records | None
+        self._records, self._rest = parted(records)
+        self.n, self.n_rest = length_of(self._records), length_of(self._rest)
         self._chunk = chunk
-        self._kept: dict[object, list[list[Any]]] = {}
+        self._kept: Kept = {}
 
     def run(self, task: Sum, keep: bool, pack: bool = False) -> list[BlockSums]:
         """Sums of every block; what the row map gives is kept if `keep`, packed if `pack`."""
-        if not task.needs_records and task.keys and task.keys[0] in self._kept:
-            return self._run_on_kept(task, task.keys[0])
-        records, known = self.records, {k: v for k, v in self._kept.items() if k in task.keys}
-        assert records is not None
-        places = {block.start: place for place, block in enumerate(chunks(self.n, BLOCK))}
+        hold = partial(compact, pack=pack) if keep else None
+        sums, found = self._run(task, self._records, self.n, self._kept, hold)
+        if task.all_records and self.n_rest:
+            sums += self._run(task, self._rest, self.n_rest, {}, None)[0]
+        for key, kept in found.items():
+            # Those of an earlier row map are of no more use.
+            others = {k: v for k, v in self._kept.items() if not isinstance(k, type(key))}
+            self._kept = {**others, key: kept}
+        return sums
 
-        def over(block: slice) -> tuple[BlockSums, dict[object, list[Any]]]:
-            found: dict[object, list[Any]] = {key: [] for key in task.keys}
+    def _run(
+        self,
+        task: Sum,
+        records: Records | None,
+        n: int,
+        known: Kept,
+        hold: Callable[[object, NDArray[Any]], Any] | None,
+    ) -> tuple[list[BlockSums], Kept]:
+        """Sums over some records, and what was found of every step."""
+        steps = list(chunks(n, self._chunk))
+        # What the row map gave may be all that is needed.
+        alone = not task.needs_records and task.keys[0] in known if task.keys else False
+        usable = task.keys[:1] if alone else [k for k in task.keys if not isinstance(k, Rows)]
+        some = {key: known[key] for key in usable if key in known}
+        size = max(STEP // task.width, 1)
+
+        def over(block: slice) -> tuple[BlockSums, list[dict[object, Any]]]:
+            found: list[dict[object, Any]] = []
 
             def parts() -> Iterator[Part]:
-                place = places[block.start]
-                for step, rows in enumerate(chunks(block.stop, self._chunk, block.start)):
-                    held = {
-                        key: blocks[place][step]
-                        for key, blocks in known.items()
-                        if not isinstance(key, Rows)
-                    }
-                    part = Part({name: column[rows] for name, column in records.items()}, held)
+                for place in range(block.start, block.stop):
+                    held = {key: kept[place] for key, kept in some.items()}
+                    if alone:
+                        (array,) = held.values()
+                        for rows in chunks(array.shape[-1], size):
+                            yield Part(None, {task.keys[0]: array[..., rows]})
+                        continue
+                    assert records is not None
+                    part = Part({name: v[steps[place]] for name, v in records.items()}, held)
                     yield part
-                    for key in found if keep else ():
-                        if key in part.found:
-                            found[key].append(compact(key, part.found[key], pack))
+                    if hold is not None:
+                        found.append({k: hold(k, v) for k, v in part.found.items()})
 
-            return (block.stop - block.start, task.run(parts())), found
+            n_records = steps[block.stop - 1].stop - steps[block.start].start
+            return (n_records, task.run(parts())), found
 
-        results = list(map_blocks(self.n, over))
-        incomplete = self._run_on_rest(task) if task.all_records else []
-        for key in task.keys if keep else ():
-            kept = [found[key] for _, found in results]
-            if any(kept):
-                # Those of an earlier row map are of no more use.
-                others = {k: v for k, v in self._kept.items() if not isinstance(k, type(key))}
-                self._kept = {**others, key: kept}
-        return [*(sums for sums, _ in results), *incomplete]
-
-    def _run_on_rest(self, task: Sum) -> list[BlockSums]:
-        """Sums over the incomplete records."""
-        rest = self._rest
-        if rest is None:
-            return []
-
-        def over(block: slice) -> BlockSums:
-            steps = chunks(block.stop, self._chunk, block.start)
-            parts = (Part({name: column[rows] for name, column in rest.items()}) for rows in steps)
-            return block.stop - block.start, task.run(parts)
-
-        return list(map_blocks(self.n_rest, over))
-
-    @property
-    def n_rest(self) -> int:
-        """Number of incomplete records."""
-        return 0 if self._rest is None else len(next(iter(self._rest.values())))
-
-    def _run_on_kept(self, task: Sum, key: object) -> list[BlockSums]:
-        def over(arrays: list[Any]) -> BlockSums:
-            def parts() -> Iterator[Part]:
-                for array in arrays:
-                    n, rows = array.shape[-1], len(array.shape) > 1 and array.shape[0]
-                    # A single thread keeps to what its cache holds.
-                    step = step_rows(self.n, rows + 1) if self._chunk == CHUNK else self._chunk
-                    for some in chunks(n, step):
-                        yield Part(None, {key: array[..., some]})
-
-            return sum(array.shape[-1] for array in arrays), task.run(parts())
-
-        blocks = self._kept[key]
-        if len(blocks) == 1:
-            return [over(blocks[0])]
-        return list(map_blocks(len(blocks), lambda one: over(blocks[one.start]), 1))
+        per_task = max(TASK // task.width // self._chunk, 1)
+        results = list(map_blocks(len(steps), over, per_task))
+        each = [found for _, block in results for found in block]
+        gathered = {key: [found[key] for found in each] for found in each[:1] for key in found}
+        return [sums for sums, _ in results], gathered
 
     def keeps(self, key: object) -> bool:
         """Whether the results of a row map are held."""
@@ -219,8 +191,13 @@ class Piece:
 
     def without_records(self) -> Piece:
         """This piece with what row maps gave alone."""
-        self.records = self._rest = None
+        self._records = self._rest = None
         return self
+
+
+def length_of(records: Records | None) -> int:
+    """Number of records."""
+    return 0 if records is None else len(next(iter(records.values())))
 
 
 def compact(key: object, array: NDArray[Any], pack: bool) -> Any:

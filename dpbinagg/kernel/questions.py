@@ -132,6 +132,8 @@ class Sum:
         Whether `Part.records` are needed even where everything of `keys` is known.
     all_records : bool
         Whether incomplete records are wanted too.
+    width : int
+        About how many numbers a record becomes on the way, so that steps fit the cache.
     """
 
     questions: tuple[Question, ...]
@@ -139,6 +141,7 @@ class Sum:
     keys: tuple[object, ...] = field(init=False)
     needs_records: bool = field(init=False)
     all_records: bool = field(init=False)
+    width: int = field(init=False)
 
     def __post_init__(self) -> None:
         keys = dict.fromkeys((self.rows, *(question.paths for question in self.questions)))
@@ -149,6 +152,12 @@ class Sum:
         object.__setattr__(self, "keys", tuple(key for key in keys if key is not None))
         object.__setattr__(self, "needs_records", raw)
         object.__setattr__(self, "all_records", True in every)
+        asked = [q.projection for q in self.questions if q.projection]
+        each = {part.key: len(part.whitening) + 1 for one in asked for part in one.parts}
+        cut = max((len(one.whitening) for one in asked), default=4)
+        object.__setattr__(
+            self, "width", (self.rows.size if self.rows else 4) + sum(each.values()) + cut
+        )
 
     def zeros(self) -> list[Integers]:
         """Sums over no record: for each group of each question."""

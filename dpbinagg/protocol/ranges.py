@@ -16,6 +16,9 @@ second histogram over edges within that range may follow. Its edges and the
 choice of variables depend on noisy counts only, so that the two looks compose
 adaptively: with w variables, noise sqrt(w)/mu' and mu^2 + mu'^2 in all.
 
+Where cells are wider than one value, a closer look cuts them in parts, more of those that hold
+more records: heaps, and how values lie within a cell. Its cells depend on noisy counts only, too.
+
 Everything else here works on noisy counts and public facts only, so it costs
 nothing. A range is generous: a width half as large again costs little, while
 cutting the response biases slopes.
@@ -37,7 +40,7 @@ from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.formula import Design
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain, Numeric, Variable
-from dpbinagg.release.questions import margin_answer, margin_question
+from dpbinagg.release.questions import closer_question, margin_answer, margin_question
 
 Array = NDArray[np.float64]
 
@@ -78,6 +81,14 @@ COARSE, SECOND_GAIN = 0.7, 1.5
 
 FIRST_SHARE = 0.8
 """Share of mu squared for the first look, where a variable lacks a bound; else all of it."""
+
+CLOSER_SHARE = 1.0 / 3.0
+"""Share of mu squared for the closer look, where a number has cells wider than one value: between a
+fifth and a half margins are about as near to the records."""
+
+PARTS, LEAST_PART = 160, 2.0
+"""Parts of all cells of a number together, at most, and records that one holds, in units of the
+noise: of fewer nothing is seen, and more parts take longer and show little more."""
 
 FEW_VALUES = 8
 """Whole numbers that need no range."""
@@ -135,6 +146,9 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
     variables, open_ = design.domain, design.unbounded
     if not mu:
         return OneWay(variables, uniform_margins(variables))
+    wide = [name for name, variable in variables.items() if _is_wide(variable)]
+    mu_closer = mu * math.sqrt(CLOSER_SHARE) * (1.0 - 2.0**-50)
+    mu = mu * math.sqrt(1.0 - CLOSER_SHARE) if wide else mu
     margins, total, sd = _look(ask, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
     working = {
         name: variable.within(*working_range(edges, margins[name].counts, sd, variable, total))
@@ -160,7 +174,37 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         weights = (sd**-2, its_sd**-2)
         total = (weights[0] * total + weights[1] * again) / sum(weights)
         sd = sum(weights) ** -0.5
-    return OneWay(variables.updated(working), margins, (total, sd))
+    seen = variables.updated(working)
+    if wide:
+        least = LEAST_PART * math.sqrt(len(wide)) / mu_closer
+        parts = {name: closer_edges(margins[name], seen[name], least) for name in wide}
+        ask([closer_question(parts)], [mu_closer])
+    return OneWay(seen, margins, (total, sd))
+
+
+def _is_wide(variable: Variable) -> bool:
+    """Whether cells of a variable hold more than one value."""
+    if not isinstance(variable, Numeric):
+        return False
+    return not variable.integer or bool((np.diff(histogram_edges(variable)) > 1.0).any())
+
+
+def closer_edges(margin: Margin, seen: Variable, least: float) -> Array:
+    """Edges of the cells of a number cut in parts, where records were seen to lie.
+
+    A cell has parts in proportion to its noisy count; one holds `least` records on average.
+    """
+    assert isinstance(seen, Numeric)
+    lower, upper, counts = margin.within(seen)
+    counts = np.maximum(counts, 0.0)
+    total = max(float(counts.sum()), 1.0)
+    parts = np.ceil(counts / total * min(PARTS, total / least)).clip(1.0)
+    cells = zip(lower, upper, parts.astype(int), strict=True)
+    edges = np.concatenate([[lower[0]], *(np.linspace(a, b, k + 1)[1:] for a, b, k in cells)])
+    if seen.integer:
+        edges = np.floor(edges) + 0.5
+        edges = np.clip(edges, lower[0], upper[-1])
+    return np.unique(edges)
 
 
 def _look(

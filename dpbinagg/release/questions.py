@@ -61,6 +61,7 @@ Said = TypeVar("Said", RoundAnswer, JointAnswer)
 
 
 MARGINS, RECORDS, MOMENTS = "one-way counts", "number of records", "second moments"
+CLOSER = "closer one-way counts"
 COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of the response"
 SCORES = "residual scores"
 """Names of questions, as lists of mechanisms show them."""
@@ -120,10 +121,20 @@ def margin_question(
     return Question(MARGINS, weigh([(1.0, map_) for map_ in maps]), records="all")
 
 
+def closer_question(edges: Mapping[str, Floats]) -> Question:
+    """A histogram of some numbers in narrower cells, jointly; numbers outside are counted apart."""
+    maps: list[tuple[float, Map]] = []
+    for name, its_edges in edges.items():
+        # The lower end is within.
+        ends = np.concatenate([[np.nextafter(its_edges[0], -np.inf)], its_edges[1:]])
+        maps.append((1.0, OneHot(NumberCells(name, ends, missing=True, outside=True))))
+    return Question(CLOSER, weigh(maps), records="all")
+
+
 def margin_answer(
     question: Question, answer: Answer
 ) -> tuple[dict[str, dict[str, Any]], Floats, float]:
-    """What `margin_question` was answered.
+    """What `margin_question` or `closer_question` was answered.
 
     Returns
     -------

@@ -29,6 +29,7 @@ from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
 from dpbinagg.release.questions import (
+    CLOSER,
     COUNTS,
     JOINT,
     MARGINS,
@@ -331,6 +332,12 @@ def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
     """One-way counts of every variable, none if they were not asked for; see `margin_answer`."""
     known = counted(transcript)
     return {} if known is None else known.margins
+
+
+def closer(transcript: Transcript) -> dict[str, dict[str, Any]]:
+    """Counts of numbers in narrower cells, where they were asked for; see `margin_answer`."""
+    entry = transcript.first(CLOSER)
+    return {} if entry is None else margin_answer(entry.question, entry.answer)[0]
 
 
 def statistics_of(
