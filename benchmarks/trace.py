@@ -1,7 +1,7 @@
 """What one fit touches, and what must be trusted with records.
 
     python benchmarks/trace.py            # a table
-    python benchmarks/trace.py --list     # and every function, by file
+    python benchmarks/trace.py --list     # and every function with its lines, by file
 
 Two counts, of this package alone:
 
@@ -70,7 +70,8 @@ class Trace:
         for code in self.codes:
             path = Path(code.co_filename)
             if path.is_relative_to(ROOT) and code.co_name != "<module>":
-                name = f"{code.co_qualname}:{code.co_firstlineno}"
+                last = max(line for _, _, line in code.co_lines() if line is not None)
+                name = f"{code.co_qualname}:{code.co_firstlineno}-{last}"
                 found[str(path.relative_to(ROOT))].append(name)
         return found
 
@@ -176,7 +177,8 @@ def main() -> None:
     table("of these, code", ("lines", "files"), by_room(code))
     if options.list:
         for file in sorted(found):
-            print(file, *sorted(found[file]), sep="\n    ")
+            print(f"{file}, {len(without_inner(found[file]))} functions")
+            print(*(f"    {name}" for name in sorted(found[file])), sep="\n")
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from dpbinagg.errors import PrivacyWarning as PrivacyWarning
     from dpbinagg.errors import ReleaseError as ReleaseError
     from dpbinagg.errors import SupportWarning as SupportWarning
+    from dpbinagg.protocol.conduct import show_progress as show_progress
     from dpbinagg.protocol.planning import plan as plan
-    from dpbinagg.protocol.progress import show_progress as show_progress
     from dpbinagg.public.domain import Domain as Domain
     from dpbinagg.public.partition import Partition as Partition
-    from dpbinagg.report.model_columns import summary_table as summary_table
     from dpbinagg.report.refit import refit as refit
+    from dpbinagg.report.side_by_side import summary_table as summary_table
     from dpbinagg.report.study import Study as Study
     from dpbinagg.report.verbs import Release as Release
     from dpbinagg.report.verbs import load_release as load_release
@@ -67,14 +67,14 @@ _EXPORTS = {
     "open_table": "dpbinagg.api",
     "refit": "dpbinagg.report.refit",
     "combine_copies": "dpbinagg.analyst.synthesis.copies",
-    "show_progress": "dpbinagg.protocol.progress",
+    "show_progress": "dpbinagg.protocol.conduct",
     "Domain": "dpbinagg.public.domain",
     "Budget": "dpbinagg.accounting",
     "Ledger": "dpbinagg.accounting",
     "Partition": "dpbinagg.public.partition",
     "Release": "dpbinagg.report.verbs",
     "Study": "dpbinagg.report.study",
-    "summary_table": "dpbinagg.report.model_columns",
+    "summary_table": "dpbinagg.report.side_by_side",
     "DPBinAggError": "dpbinagg.errors",
     "DomainError": "dpbinagg.errors",
     "FormulaError": "dpbinagg.errors",

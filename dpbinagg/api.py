@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpbinagg import reading
 from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import OFFERED, resolve
+from dpbinagg.analyst.fit import OFFERED, resolve
 from dpbinagg.errors import FormulaError, PublicRefusalError
 from dpbinagg.formula import Design, build_design
-from dpbinagg.formula.names import undeclared_names
 from dpbinagg.formula.rules import Rule, read_rules
 from dpbinagg.formula.union import union_design
+from dpbinagg.kernel.curator import Curator
 from dpbinagg.protocol import conduct as pipeline
 from dpbinagg.protocol.settings import (
     Settings,
     allocate,
     check_kinds,
     check_scale,
-    has_doubts,
+    declared_domain,
     named_formulas,
     named_variables,
     one_of,
-    refuse_undeclared,
     true_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
-from dpbinagg.public.domain import Domain
 from dpbinagg.reading import open_source
 from dpbinagg.release.transcript import Choice
 from dpbinagg.report.study import Study
@@ -227,51 +225,76 @@ def dp_release(
         estimator=estimator,
     )
     source = open_source(data)
-    declared = declared_domain(settings.domain, source)
-    if has_doubts(declared, source):
-        refuse_undeclared(undeclared_names(formula), declared, source)
+    declared = declared_domain(settings.domain, source, [formula])
     design = build_design(formula, declared, constants)
-    kept = read_rules(rules, design.domain, released_names(design), constants)
-    release = _charged(source, design, settings, ledger, rng, formula, None)
-    return with_rules(release, kept)
+    kept = () if rules is None else read_rules(rules, design.domain, design.names, constants)
+    return Prepared(source, settings, design, formula, rules=kept).run(ledger, rng)
 
 
-def _charged(
-    source: Source,
-    design: Design,
-    settings: Settings,
-    ledger: Ledger | None,
-    rng: Seed,
-    formula: str,
-    models: Mapping[str, Design] | None,
-) -> Release:
-    """Charge the ledger, and release."""
-    check_scale(design)
-    allocation = allocate(settings, design)
-    spends = true_mu(settings, design, allocation)
-    charge = (
-        nullcontext()
-        if ledger is None
-        else ledger.charging(
-            spends, formula=formula, purpose="release", neighbours=settings.neighbours
+@dataclass(frozen=True)
+class Prepared:
+    """A release whose arguments were checked; no record was read, nothing is spent.
+
+    Attributes
+    ----------
+    source : Source
+    settings : Settings
+    design : Design
+        All columns that are released.
+    formula : str
+        As the ledger writes it down.
+    models : dict of Design, optional
+        Of a study, by name.
+    rules : tuple of Rule
+        What synthetic rows shall keep.
+    """
+
+    source: Source
+    settings: Settings
+    design: Design
+    formula: str
+    models: Mapping[str, Design] | None = None
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def allocation(self) -> Allocation:
+        """The mu of each component, per record added or removed."""
+        return allocate(self.settings, self.design)
+
+    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Release:
+        """Charge the ledger once, and release."""
+        design, settings = self.design, self.settings
+        check_scale(design)
+        allocation = self.allocation
+        spends = true_mu(settings, design, allocation)
+        charge = (
+            nullcontext()
+            if ledger is None
+            else ledger.charging(
+                spends, formula=self.formula, purpose="release", neighbours=settings.neighbours
+            )
         )
-    )
-    with charge as entry:
-        # numpy's own text tells the number of records.
-        with suppress(MemoryError):
-            try:
-                curator = pipeline.open_curator(source, design, settings.missing, rng)
-            except (PublicRefusalError, FormulaError):
-                raise
-            except BaseException:
-                # A record may have a part in it: nobody asks such questions for free.
+        with charge as entry:
+            # numpy's own text tells the number of records.
+            with suppress(MemoryError):
+                try:
+                    engine = pipeline.open_table(self.source, design, settings.missing)
+                    curator = Curator(engine, rng)
+                except (PublicRefusalError, FormulaError):
+                    raise
+                except BaseException:
+                    # A record may have a part in it: nobody asks such questions for free.
+                    if entry is not None:
+                        entry.releasing()
+                    raise
                 if entry is not None:
                     entry.releasing()
-                raise
-            if entry is not None:
-                entry.releasing()
-            return pipeline.conduct(curator, design, allocation, settings, models)
-        raise MemoryError("data: too little memory for this table; pass a path to files instead")
+                return pipeline.conduct(
+                    curator, design, allocation, settings, self.models, self.rules
+                )
+            raise MemoryError(
+                "data: too little memory for this table; pass a path to files instead"
+            )
 
 
 @explains_arguments
@@ -331,7 +354,7 @@ def dp_study(
     >>> study["wage"].params.index.to_list()
     ['Intercept', 'educ', 'exper']
     """
-    return prepare_study(
+    prepared = prepare_study(
         formulas,
         data,
         mu,
@@ -345,48 +368,8 @@ def dp_study(
         ledger=ledger,
         constants=constants,
         rules=rules,
-    ).run(ledger, rng)
-
-
-@dataclass(frozen=True)
-class PreparedStudy:
-    """A study whose arguments were checked; no record was read, nothing is spent.
-
-    Attributes
-    ----------
-    source : Source
-    settings : Settings
-    whole : Design
-        All columns that are released.
-    formulas : dict of str
-        The declared models by name.
-    models : dict of Design
-    rules : tuple of Rule
-        What synthetic rows shall keep.
-    """
-
-    source: Source
-    settings: Settings
-    whole: Design
-    formulas: dict[str, str]
-    models: dict[str, Design]
-    rules: tuple[Rule, ...] = ()
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """All raw variables, those of responses first."""
-        return released_names(self.whole)
-
-    @property
-    def allocation(self) -> Allocation:
-        """The mu of each component, per record added or removed."""
-        return allocate(self.settings, self.whole)
-
-    def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Study:
-        """Charge the ledger once, and release."""
-        text = "; ".join(f"{name}: {formula}" for name, formula in self.formulas.items())
-        release = _charged(self.source, self.whole, self.settings, ledger, rng, text, self.models)
-        return Study(with_rules(release, self.rules))
+    )
+    return Study(prepared.run(ledger, rng))
 
 
 def prepare_study(
@@ -404,7 +387,7 @@ def prepare_study(
     ledger: Ledger | None = None,
     constants: Mapping[str, float] | None = None,
     rules: Sequence[str] | None = None,
-) -> PreparedStudy:
+) -> Prepared:
     """Check the arguments of `dp_study`, from public facts alone."""
     named = named_formulas(formulas, data)
     check_kinds(next(iter(named.values())), data, constants, ledger)
@@ -414,38 +397,17 @@ def prepare_study(
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
-        budget=Budget.of_study(len(named)) if budget is None else budget,
-        partition="privtree",
-        calibration="joint",
+        budget=budget,
         missing=missing,
         neighbours=neighbours,
-        estimator="refined",
+        models=len(named),
     )
     source = open_source(data)
-    declared = declared_domain(settings.domain, source)
-    if has_doubts(declared, source):
-        names = [name for formula in named.values() for name in undeclared_names(formula)]
-        refuse_undeclared([*names, *wanted], declared, source)
+    declared = declared_domain(settings.domain, source, named.values(), wanted)
     models = {name: build_design(formula, declared, constants) for name, formula in named.items()}
     for design in models.values():
         check_scale(design)
     whole = union_design(list(named.values()), wanted, declared, constants)
-    kept = read_rules(rules, whole.domain, released_names(whole), constants)
-    return PreparedStudy(source, settings, whole, named, models, kept)
-
-
-def released_names(design: Design) -> tuple[str, ...]:
-    """All raw variables of a design, those of its response first."""
-    return tuple(dict.fromkeys((*design.response_variables, *design.variables)))
-
-
-def with_rules(release: Release, rules: Sequence[Rule]) -> Release:
-    """The release with what its synthetic rows shall keep."""
-    if not rules:
-        return release
-    return replace(release, rules=tuple(rule.text for rule in rules), led=release.steps)
-
-
-def declared_domain(domain: Domain, data: Any) -> Domain:
-    """The caller's domain, and the truth values that the table stores as such."""
-    return Domain({**open_source(data).declared(), **domain})
+    kept = () if rules is None else read_rules(rules, whole.domain, whole.names, constants)
+    text = "; ".join(f"{name}: {formula}" for name, formula in named.items())
+    return Prepared(source, settings, whole, text, models, kept)

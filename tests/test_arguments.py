@@ -9,7 +9,7 @@ import pytest
 
 import dpbinagg
 from dpbinagg import Budget, dp_ols, dp_release, plan
-from dpbinagg.analyst.estimators import misnomer, resolve
+from dpbinagg.analyst.fit import misnomer, resolve
 from dpbinagg.datasets import load_school
 from dpbinagg.errors import ArgumentError, DPBinAggError, FormulaError
 

@@ -19,7 +19,7 @@ from dpbinagg import Domain, Ledger, dp_ols, load_release
 from dpbinagg.analyst.synthesis import tables as synthesis
 from dpbinagg.cli import main
 from dpbinagg.cli.parser import KINDS
-from dpbinagg.cli.writing import write_table
+from dpbinagg.cli.synth import write_table
 from dpbinagg.datasets import codebook_path, data_path, load_wages
 from dpbinagg.errors import DataError, DomainError
 from dpbinagg.reading import open_source

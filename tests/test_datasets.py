@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
-import importlib.util
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scripts import load
 
 from dpbinagg import datasets
 from dpbinagg.datasets import bundled, simulate
@@ -46,12 +46,7 @@ def loaded(request: pytest.FixtureRequest) -> datasets.Dataset:
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "data" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(ROOT / "data" / "generate.py")
 
 
 def test_files_are_what_the_generator_writes(generate: ModuleType) -> None:

@@ -183,7 +183,7 @@ def test_what_is_described_survives_a_codebook(tmp_path):
 
 
 def test_what_is_described_survives_a_folder():
-    from dpbinagg.release.plain import domain_from_plain, domain_to_plain
+    from dpbinagg.release.saving import domain_from_plain, domain_to_plain
 
     assert said(domain_from_plain(domain_to_plain(described()))) == said(described())
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
 
 import pytest
+from scripts import load
 
 FOLDER = Path(__file__).parent.parent / "vignettes"
 PAGES = sorted(FOLDER.glob("[0-9][0-9]-*.md"))
@@ -18,14 +18,6 @@ PACKAGE = FOLDER.parent / "dpbinagg"
 REFERENCE = re.compile(r"`([\w/]+\.py):(\d+)\s([\w.]+)`")
 
 pytest.importorskip("matplotlib")
-
-
-def renderer():
-    spec = importlib.util.spec_from_file_location("_render_script", FOLDER / "render.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_they_are_numbered_without_a_gap():
@@ -39,7 +31,7 @@ def test_code_runs_and_prints_where_the_page_says_so(path, monkeypatch, tmp_path
     # Spark has tests of its own, and takes a minute to start. They may have imported it.
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    module = renderer()
+    module = load(FOLDER / "render.py")
     monkeypatch.setattr(module, "FIGURES", tmp_path)
     page = module.Page(path)
     fresh = page.render()

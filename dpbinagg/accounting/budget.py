@@ -46,13 +46,13 @@ COMPONENTS = ("ranges", "partition", "count", "sum_x", "sum_y", "moments", "scor
 
 DEFAULT_SHARES: Mapping[str, float] = MappingProxyType(
     {
-        "ranges": 0.10,
+        "ranges": 0.12,
         "partition": 0.02,
         "count": 0.03,
         "sum_x": 0.025,
         "sum_y": 0.025,
         "moments": 0.20,
-        "scores": 0.60,
+        "scores": 0.58,
     }
 )
 """The package default, as shares of mu squared."""

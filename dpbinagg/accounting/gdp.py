@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Literal, SupportsFloat
+from typing import Any, Literal, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,8 @@ __all__ = ["compose", "delta", "epsilon", "log_delta", "mu", "mu_from_pure", "pu
 
 _UNIT = sys.float_info.epsilon
 _HUGE = sys.float_info.max
+_CLOSE: dict[str, Any] = {"xtol": 5e-324, "rtol": 4 * _UNIT, "maxiter": 1000}
+"""Roots are found to the last digits; what is left is stepped over."""
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 _ASYMPTOTIC_FROM = 12.0
 _ASYMPTOTIC_TERMS = 20
@@ -184,10 +186,7 @@ def epsilon(mu: float, delta: float) -> float:
     >>> round(epsilon(mu=1.0, delta=1e-6), 2)
     4.89
     """
-    m, target = (
-        as_number(mu, "mu", "positive"),
-        _log_lower(as_number(delta, "delta", "probability")),
-    )
+    m, target = as_number(mu, "mu", "positive"), _log_lower(delta)
 
     def excess(e: float) -> float:
         return _log_delta(m, e) - target
@@ -199,7 +198,7 @@ def epsilon(mu: float, delta: float) -> float:
         high *= 2.0
     if not math.isfinite(high):
         return math.inf
-    root = _root(excess, 0.0, high)
+    root = float(brentq(excess, 0.0, high, **_CLOSE))
     step = math.ulp(root)
     while excess(root) > 0.0:
         root += step
@@ -227,11 +226,7 @@ def mu(epsilon: float, delta: float) -> float:
     >>> round(mu(epsilon=2.0, delta=1e-6), 3)
     0.448
     """
-    e, probability = (
-        as_number(epsilon, "epsilon", "nonnegative"),
-        as_number(delta, "delta", "probability"),
-    )
-    target = _log_lower(probability)
+    e, target = as_number(epsilon, "epsilon", "nonnegative"), _log_lower(delta)
 
     def excess(log_m: float) -> float:
         return _log_delta(math.exp(log_m), e) - target
@@ -242,7 +237,7 @@ def mu(epsilon: float, delta: float) -> float:
         high += 0.7
     while excess(low) > 0.0:
         low -= 0.7
-    root = math.exp(_root(excess, low, high))
+    root = math.exp(brentq(excess, low, high, **_CLOSE))
     step = math.ulp(root)
     while _log_delta(root, e) > target:
         root -= step
@@ -349,10 +344,6 @@ def _mu_guess(e: float, log_target: float) -> float:
     """Solve `e = m^2/2 + m z` for m, z the quantile bound of the target."""
     z, root = math.sqrt(-2.0 * log_target), math.sqrt(2.0) * math.sqrt(e)
     return root * (root / (math.hypot(root, z) + z))
-
-
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    return float(brentq(excess, low, high, xtol=5e-324, rtol=4 * _UNIT, maxiter=1000))
 
 
 def _up(value: float, units: int) -> float:

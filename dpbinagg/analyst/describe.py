@@ -22,7 +22,7 @@ from dpbinagg.analyst.types import Array
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.scaling import row_layout
-from dpbinagg.formula.union import combinations
+from dpbinagg.formula.union import combinations, spelled
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.questions import (
     MOMENTS,
@@ -106,7 +106,7 @@ class Facts:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Raw variables, those of responses first."""
-        return tuple(dict.fromkeys((*self.design.response_variables, *self.design.variables)))
+        return self.design.names
 
     @cached_property
     def nobs(self) -> Figure:
@@ -401,8 +401,3 @@ def _crossing(edges: Array, reached: Array, place: float) -> tuple[float, float,
     part = (place - rising[k - 1]) / step if step > 0.0 else 0.0
     low, high = float(edges[k - 1]), float(edges[k])
     return low + float(np.clip(part, 0.0, 1.0)) * (high - low), low, high
-
-
-def spelled(name: str) -> str:
-    """A variable as a formula names it."""
-    return name if name.isidentifier() else f"Q({name!r})"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbinagg.analyst.fit import released_moments, sub_model
 from dpbinagg.analyst.ols.finish import NAME, Fitted, Steps
 from dpbinagg.analyst.ols.start import State, moment_scale
 from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array, Estimate
-from dpbinagg.formula import Design
+from dpbinagg.formula import Design, linear_map
+from dpbinagg.release.questions import MOMENTS, complete
 from dpbinagg.release.transcript import Released
 
 DROWNED = 0.5
@@ -83,11 +83,11 @@ def fit_statistics(
         return None
     fitted = steps.fitted if estimate.name == NAME else None
     state = steps.first if fitted is None else fitted.state
-    columns = None if design is release.design else sub_model(release, design)
+    columns = None if design is release.design else linear_map(release.design, design)
     explained, explained_sd = explained_sum(state, estimate, columns, constant)
     if fitted is not None:
         scale_sd, slope = scale_noise(fitted)
-        scale_sd = math.hypot(scale_sd, scale_doubt(release, estimate, columns))
+        scale_sd = math.hypot(scale_sd, scale_doubt(release, steps, estimate, columns))
     else:
         _, scale_sd = moment_scale(steps.first)
         slope = -scale / state.nobs
@@ -114,19 +114,22 @@ def fit_statistics(
     )
 
 
-def scale_doubt(release: Released, estimate: Estimate, columns: Array | None) -> float:
+def scale_doubt(
+    release: Released, steps: Steps, estimate: Estimate, columns: Array | None
+) -> float:
     """How far the released moments contradict the error variance.
 
     That of the last round weighs records by their leverage and stops at the clip. The moments'
     ``v'G v/(n - p)``, v the residual, is noisier but does neither. Their difference, its noise
     included, is printed as noise: too much of it in tame data, but not too little elsewhere.
     """
-    moments = released_moments(release)
-    assert moments is not None
-    design = moments.design_map if columns is None else moments.design_map @ columns
-    v = moments.response_map - design @ estimate.params
+    moments, entry = steps.plan.moments, release.transcript.first(MOMENTS)
+    assert entry is not None
+    params = estimate.params if columns is None else columns @ estimate.params
+    v = moments.y_map - moments.g_map @ params
+    square = float(v @ complete(moments.request.levels, entry.answer.values[0]) @ v)
     freedom = max(estimate.nobs - len(estimate.params), 1.0)
-    return abs(max(float(v @ moments.matrix @ v), 0.0) / freedom - estimate.scale)
+    return abs(max(square, 0.0) / freedom - estimate.scale)
 
 
 def explained_sum(

@@ -30,7 +30,7 @@ from dpbinagg.audit.tables import (
 from dpbinagg.audit.tape import Transcript, TranscriptError, TreeCall
 from dpbinagg.audit.tree import depth_law, follows_law, simulate_depths, worst_attack
 from dpbinagg.errors import ArgumentError
-from dpbinagg.protocol.conduct import open_curator
+from dpbinagg.kernel.curator import Curator
 from dpbinagg.public.bins import Paths, TreeLocator
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
@@ -174,7 +174,7 @@ class Auditor:
 
     def _tests(self, kind: str, pairs: Sequence[Pair], trials: int, level: float) -> list[Finding]:
         spec = self.specification
-        curator = open_curator(self.table, spec.design, spec.settings.missing, self.rng)
+        curator = Curator(spec.engine(self.table), self.rng)
         stated = self.release.privacy.mechanisms
         single, together = likelihood_tests(pairs, trials, curator, [m.name for m in stated])
         findings = []
@@ -198,9 +198,7 @@ class Auditor:
         attack = worst_attack(told.mu, told.theta, TREE_DEPTH)
         rows = self.table.iloc[:1]
         curators = {
-            copies: open_curator(
-                rows.loc[rows.index.repeat(copies)], spec.design, spec.settings.missing, self.rng
-            )
+            copies: Curator(spec.engine(rows.loc[rows.index.repeat(copies)]), self.rng)
             for copies in (attack.copies, attack.copies + 1)
         }
         (record,) = open_source(rows).batches(spec.design.domain, spec.variables)

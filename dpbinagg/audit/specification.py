@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbinagg import api
-from dpbinagg.accounting.budget import Allocation, Budget
+from dpbinagg.accounting.budget import Allocation
 from dpbinagg.audit.tape import ReplayCurator, TapeCurator, Transcript
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import union_design
 from dpbinagg.kernel.questions import Engine
 from dpbinagg.protocol import conduct as pipeline
-from dpbinagg.protocol.settings import Settings, allocate, named_formulas
+from dpbinagg.protocol.settings import Settings, allocate, declared_domain, named_formulas
 from dpbinagg.reading import open_source
 from dpbinagg.report.verbs import Release
 
@@ -45,11 +45,9 @@ class Specification:
     ) -> Specification:
         """Specify a release by the arguments of `dp_release`, a study by those of `dp_study`."""
         formulas = None if isinstance(formula, str) else named_formulas(formula, None)
-        given = {**_DEFAULTS, **arguments, "mu": mu}
-        constants, variables = given.pop("constants"), given.pop("variables", ())
-        if formulas is not None and given["budget"] is None:
-            given["budget"] = Budget.of_study(len(formulas))
-        settings = Settings.from_arguments(**given)
+        given = dict(arguments)
+        constants, variables = given.pop("constants", None), given.pop("variables", ())
+        settings = Settings.from_arguments(mu=mu, models=len(formulas or [formula]), **given)
         text = str(formula) if formulas is None else "; ".join(formulas.values())
         arguments = {**arguments, "mu": mu}
         if formulas is None:
@@ -61,7 +59,7 @@ class Specification:
     @property
     def variables(self) -> tuple[str, ...]:
         """Raw variables of both sides."""
-        return tuple(dict.fromkeys((*self.design.variables, *self.design.response_variables)))
+        return tuple(self.design.domain)
 
     def release(self, table: pd.DataFrame | str, rng: Any) -> Release:
         """A complete run of `dp_release` or `dp_study`."""
@@ -73,7 +71,7 @@ class Specification:
         self, table: pd.DataFrame | str
     ) -> tuple[Design, Allocation, dict[str, Design] | None]:
         """Design, allocation and models as `dp_release` or `dp_study` makes them for a table."""
-        declared = api.declared_domain(self.settings.domain, open_source(table))
+        declared = declared_domain(self.settings.domain, open_source(table))
         if self.formulas is None:
             design, models = build_design(self.formula, declared, self.constants), None
         else:
@@ -85,13 +83,14 @@ class Specification:
             }
         return design, allocate(self.settings, design), models
 
-    def _engine(self, table: pd.DataFrame | str, design: Design) -> Engine:
-        return pipeline.open_table(table, design, self.settings.missing)
+    def engine(self, table: pd.DataFrame | str, design: Design | None = None) -> Engine:
+        """What sums over a table, for the variables of a design; of its own by default."""
+        return pipeline.open_table(table, design or self.design, self.settings.missing)
 
     def record(self, table: pd.DataFrame | str, rng: Any) -> tuple[Transcript, Release]:
         """Run on `table` and record every mechanism."""
         design, allocation, models = self.prepare(table)
-        curator = TapeCurator(self._engine(table, design), rng)
+        curator = TapeCurator(self.engine(table, design), rng)
         release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
 
@@ -100,20 +99,6 @@ class Specification:
     ) -> tuple[Transcript, Release]:
         """Live through the answers of `script` on another table."""
         design, allocation, models = self.prepare(table)
-        curator = ReplayCurator(self._engine(table, design), rng, script)
+        curator = ReplayCurator(self.engine(table, design), rng, script)
         release = pipeline.conduct(curator, design, allocation, self.settings, models)
         return curator.transcript, release
-
-
-_DEFAULTS: dict[str, Any] = {
-    "epsilon": None,
-    "delta": None,
-    "bounds": None,
-    "budget": None,
-    "partition": "privtree",
-    "calibration": "joint",
-    "estimator": "refined",
-    "missing": "drop",
-    "neighbours": "add-remove",
-    "constants": None,
-}

@@ -225,7 +225,7 @@ def _from_formula(formula: str, data: pd.DataFrame, bounds: Bounds | None) -> Ta
             f"bounds must be given for {', '.join(design.unbounded)}: "
             "baselines cannot find them privately"
         )
-    names = dict.fromkeys((*design.variables, *design.response_variables))
+    names = tuple(design.domain)
     rows = rows_of(data, design.domain, names)
     columns, response = design.columns(rows), design.response(rows)
     complete = np.isfinite(columns).all(axis=1) & np.isfinite(response)

@@ -27,13 +27,13 @@ ABOUT = (
 if TYPE_CHECKING:
     from dpbinagg.accounting import Budget, Ledger
     from dpbinagg.public.domain import Domain
+    from dpbinagg.reading import Source
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit, save, show."""
     from dpbinagg.api import dp_ols
-    from dpbinagg.protocol.progress import show_progress
-    from dpbinagg.reading import open_source
+    from dpbinagg.protocol.conduct import show_progress
 
     if options.mu is None and options.epsilon is None and options.delta is None:
         raise BudgetError("say how much privacy to spend: --mu 1, or --epsilon 2 --delta 1e-6")
@@ -42,13 +42,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out:
         check_folder(options)
     ledger = open_ledger(options.ledger)
-    data = open_source(
-        options.data,
-        separator=options.separator,
-        decimal=options.decimal,
-        encoding=options.encoding,
-        sheet=options.sheet,
-    )
+    data = open_private(options)
     with show_progress() if options.progress else nullcontext():
         results = dp_ols(
             options.formula,
@@ -77,6 +71,19 @@ def run(options: argparse.Namespace) -> None:
         print(f"\nSaved in {folder}: the release, synthetic data, scripts and {REPORT}.")
     if ledger is not None:
         print(f"\nLedger {ledger.name}: mu = {ledger.remaining:.4g} of {ledger.total:.4g} is left.")
+
+
+def open_private(options: argparse.Namespace) -> Source:
+    """The table that a command names; no record is read."""
+    from dpbinagg.reading import open_source
+
+    return open_source(
+        options.data,
+        separator=options.separator,
+        decimal=options.decimal,
+        encoding=options.encoding,
+        sheet=options.sheet,
+    )
 
 
 def public_domain(codebook: str | None, bounds: list[str]) -> Domain:

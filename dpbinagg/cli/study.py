@@ -18,7 +18,7 @@ from dpbinagg.public.arguments import closest
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Budget, Ledger
-    from dpbinagg.api import PreparedStudy
+    from dpbinagg.api import Prepared
     from dpbinagg.public.domain import Domain, Variable
     from dpbinagg.report.study import Study
 
@@ -104,7 +104,7 @@ class StudyFile:
         _refuse_unknown("[budget] ", own, COMPONENTS)
         return Budget(**own)
 
-    def prepared(self) -> PreparedStudy:
+    def prepared(self) -> Prepared:
         """The study, checked; no record is read."""
         from dpbinagg.api import prepare_study
         from dpbinagg.reading import open_source
@@ -132,7 +132,8 @@ def _refuse_unknown(where: str, given: Any, known: tuple[str, ...]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Show what will be released and spent; then release, unless it was only asked for."""
-    from dpbinagg.protocol.progress import show_progress
+    from dpbinagg.protocol.conduct import show_progress
+    from dpbinagg.report.study import Study
 
     file = StudyFile.read(options.file)
     if options.approved not in (None, file.fingerprint):
@@ -152,7 +153,7 @@ def run(options: argparse.Namespace) -> None:
             print_json(told)
         return
     with show_progress() if options.progress else nullcontext():
-        study = prepared.run(ledger, file.values.get("rng"))
+        study = Study(prepared.run(ledger, file.values.get("rng")))
     if out is not None:
         save(study, out, overwrite, file.values.get("about", {}), file.values.get("rng"))
     if options.json:
@@ -167,20 +168,20 @@ def run(options: argparse.Namespace) -> None:
         print(f"\nLedger {ledger.name}: mu = {ledger.remaining:.4g} of {ledger.total:.4g} is left.")
 
 
-def promise(file: StudyFile, prepared: PreparedStudy, ledger: Ledger | None) -> dict[str, Any]:
+def promise(file: StudyFile, prepared: Prepared, ledger: Ledger | None) -> dict[str, Any]:
     """What will be released and spent, as plain values."""
     from dpbinagg.accounting import gdp
     from dpbinagg.accounting.budget import RELATIONS
 
-    settings, domain = prepared.settings, prepared.whole.domain
+    settings, design = prepared.settings, prepared.design
     factor = settings.mu / settings.per_record
     spent = {name: factor * part for name, part in prepared.allocation.as_dict().items() if part}
     return {
         "file": str(file.path),
         "fingerprint": file.fingerprint,
         "data": file.values["data"],
-        "formulas": prepared.formulas,
-        "variables": {name: bounds_in_words(domain[name]) for name in prepared.variables},
+        "formulas": {name: one.formula for name, one in (prepared.models or {}).items()},
+        "variables": {name: bounds_in_words(design.domain[name]) for name in design.names},
         "mu": settings.mu,
         "epsilon": {f"{delta:g}": gdp.epsilon(settings.mu, delta) for delta in DELTAS},
         "neighbours": RELATIONS[settings.neighbours],

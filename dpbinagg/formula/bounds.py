@@ -10,7 +10,7 @@ they are a single point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ from dpbinagg.formula.rows import (
     Call,
     CategoricalFactor,
     Expression,
-    Factor,
     Level,
     NumericFactor,
     NumericLevels,
@@ -165,22 +164,16 @@ def _power(x: Interval, exponent: Interval) -> Interval:
         raise UndefinedError(0, "must not include 0")
     if not whole and np.any(x.lower < 0):
         raise UndefinedError(0, "must not be negative", "lower")
-
-    def compute(base: Array) -> Array:
-        return power(base, np.float64(k))  # type: ignore[arg-type]
-
+    compute = partial(power, exponent=np.float64(k))  # type: ignore[arg-type]
     if whole and k % 2 == 0 and k > 0:
         bounds = even(compute, x)
     elif whole and k < 0:
-        bounds = _divide(Interval(np.float64(1), np.float64(1)), _power(x, point(-k)))  # type: ignore[arg-type]
+        one, positive = np.asarray(1.0), Interval(-exponent.lower, -exponent.upper)
+        bounds = _divide(Interval(one, one), _power(x, positive))
     else:
         ends = compute(x.lower), compute(x.upper)
         bounds = Interval(np.minimum(*ends), np.maximum(*ends))
     return bounds if whole and abs(k) <= MAX_PRODUCT_POWER else widen(bounds)
-
-
-def point(value: float) -> Interval:
-    return Interval(np.asarray(value), np.asarray(value))
 
 
 def truth(lower: Truths, upper: Truths) -> Interval:
@@ -308,7 +301,8 @@ class Bounds:
             assert isinstance(variable, Categorical)
             possibly = members[:, variable.levels.index(expression.label)]
             return truth(possibly & (members.sum(axis=1) == 1), possibly)
-        return point(expression.value)
+        value = np.asarray(expression.value)
+        return Interval(value, value)
 
     def numeric(self, factor: NumericFactor) -> list[Interval]:
         """Bounds of a numeric factor's columns."""
@@ -341,27 +335,23 @@ class Bounds:
 
     def columns(self, subterm: Subterm) -> Iterator[Interval]:
         """Bounds of the columns of `subterm`, in order."""
-        factors = [
-            self._coded(factor, matrix)
-            for factor, matrix in zip(subterm.factors, subterm.matrices, strict=True)
-        ]
+        factors: list[list[Interval]] = []
+        for factor, matrix in zip(subterm.factors, subterm.matrices, strict=True):
+            if isinstance(factor, NumericFactor):
+                factors.append(self.numeric(factor))
+                continue
+            assert matrix is not None
+            members, coded = self.members(factor), []
+            none = ~members.any(axis=1)
+            for column in matrix.T:
+                lower = np.where(members, column, np.inf).min(axis=1)
+                upper = np.where(members, column, -np.inf).max(axis=1)
+                coded.append(Interval(np.where(none, 0.0, lower), np.where(none, 0.0, upper)))
+            factors.append(coded)
         for choice in subterm.choices:
             yield product_bounds(
                 [factor[chosen] for factor, chosen in zip(factors, choice, strict=True)]
             )
-
-    def _coded(self, factor: Factor, matrix: Array | None) -> list[Interval]:
-        if isinstance(factor, NumericFactor):
-            return self.numeric(factor)
-        assert matrix is not None
-        members = self.members(factor)
-        none = ~members.any(axis=1)
-        coded = []
-        for column in matrix.T:
-            lower = np.where(members, column, np.inf).min(axis=1)
-            upper = np.where(members, column, -np.inf).max(axis=1)
-            coded.append(Interval(np.where(none, 0.0, lower), np.where(none, 0.0, upper)))
-        return coded
 
 
 def product_bounds(pieces: Sequence[Interval]) -> Interval:

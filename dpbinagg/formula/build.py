@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import threading
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,10 @@ import patsy.categorical
 from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, FormulaError
-from dpbinagg.formula.categories import declared_levels
 from dpbinagg.formula.describe import describe
-from dpbinagg.formula.inverse import Requirement, requirements
+from dpbinagg.formula.functions import Requirement, requirements
 from dpbinagg.formula.parse import is_call, syntax, variable_name
-from dpbinagg.formula.read import Reader
+from dpbinagg.formula.read import Reader, declared_levels
 from dpbinagg.formula.rows import (
     Arrays,
     CategoricalFactor,
@@ -36,9 +34,6 @@ Floats = NDArray[np.float64]
 
 MAX_COLUMNS = 5000
 ZERO_RECORDS: dict[str, Any] = {}
-
-
-CACHE_SIZE = 64
 
 
 @dataclass(frozen=True)
@@ -59,10 +54,6 @@ class Structure:
     column_names: tuple[str, ...]
     design_info: Any
     apart: bool
-
-
-_CACHE: dict[tuple[str, str, str], Structure] = {}
-_CACHE_LOCK = threading.Lock()
 
 
 def as_numbers(values: Any, name: str) -> NDArray[Any]:
@@ -118,40 +109,6 @@ class PublicFactor(patsy.EvalFactor):  # type: ignore[misc]
             else:
                 records[name] = np.atleast_1d(as_numbers(values, name))
         return records, max(len(values) for values in records.values())
-
-
-def check_constants(constants: Mapping[str, float], domain: Domain) -> dict[str, float]:
-    """Check the numbers that a formula may call by name."""
-    checked: dict[str, float] = {}
-    for name, value in constants.items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, bool) or not isinstance(plain, int | float):
-            raise FormulaError(
-                f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "
-                "columns must not be passed"
-            )
-        if not math.isfinite(plain):
-            raise FormulaError(f"constants[{name!r}] must be finite; correct it")
-        if name in domain:
-            raise FormulaError(
-                f"constants[{name!r}] is also a variable of the domain; rename the constant"
-            )
-        checked[name] = float(plain)
-    return checked
-
-
-def cached_structure(formula: str, domain: Domain, constants: Mapping[str, float]) -> Structure:
-    """`build_structure`, remembering what was built."""
-    numbers = check_constants(constants, domain)
-    key = (str(formula), repr(domain), repr(numbers))
-    structure = _CACHE.get(key)
-    if structure is None:
-        structure = build_structure(formula, domain, numbers)
-        with _CACHE_LOCK:
-            if len(_CACHE) >= CACHE_SIZE:
-                _CACHE.clear()
-            _CACHE[key] = structure
-    return structure
 
 
 def build_structure(formula: str, domain: Domain, constants: Mapping[str, float]) -> Structure:
@@ -212,15 +169,6 @@ def _response(factor: Factor) -> NumericFactor:
             f"response {factor.name!r} has {factor.n_columns} columns; use one number"
         )
     return factor
-
-
-def check_sides(structure: Structure) -> None:
-    """Refuse a response that the right side determines."""
-    if not structure.apart:
-        raise FormulaError(
-            f"response {structure.response.name!r} is made of variables that are also on the right "
-            "side; remove them there"
-        )
 
 
 def _levels_in_code(codes: list[str], domain: Domain) -> dict[str, Categorical]:

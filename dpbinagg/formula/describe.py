@@ -1,7 +1,9 @@
-"""The formula as patsy reads it: terms and the code of their factors."""
+"""The formula as patsy reads it: terms, the code of their factors, and the names that they use."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from math import comb
 from typing import Any
 
@@ -10,6 +12,8 @@ from patsy.parse_formula import parse_formula
 
 from dpbinagg.errors import FormulaError
 from dpbinagg.formula.foreign import refuse_foreign
+from dpbinagg.formula.parse import is_call, syntax, variable_name
+from dpbinagg.formula.read import declared_levels
 
 MAX_FORMULA = 50_000
 MAX_TERMS = 5000
@@ -105,3 +109,47 @@ def _response_code(terms: list[Any]) -> str:
             'write "y ~ x1 + x2", and arithmetic in I(...), as in "I(y1 + y2) ~ x1"'
         )
     return str(terms[0].factors[0].name())
+
+
+def undeclared_names(formula: str) -> tuple[str, ...]:
+    """Variables of a formula, but for those whose levels it lists: ``C(x, levels=[...])``.
+
+    A formula that cannot be read has none: building it tells why.
+
+    Examples
+    --------
+    >>> undeclared_names("np.log(wage) ~ educ + C(region) + C(sex, levels=['f', 'm'])")
+    ('educ', 'region', 'wage')
+    """
+    try:
+        response, right = describe(formula)
+        codes = [*(factor.name() for term in right for factor in term.factors), response]
+        trees = [syntax(code) for code in codes]
+        listed = {name for tree in trees for name in _listed(tree)}
+        names = dict.fromkeys(name for tree in trees for name in _variables(tree))
+    except (FormulaError, RecursionError):
+        return ()
+    return tuple(name for name in names if name not in listed)
+
+
+def _variables(node: ast.AST) -> Iterator[str]:
+    name = variable_name(node) if isinstance(node, ast.expr) else None
+    if name is not None:
+        yield name
+        return
+    # What else C() takes is a contrast and levels.
+    children = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call) and is_call(node, "C"):
+        children = list(node.args[:1])
+    for child in children:
+        called = isinstance(node, ast.Call) and child is node.func
+        if not called and not isinstance(node, ast.Attribute):
+            yield from _variables(child)
+
+
+def _listed(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_call(node, "C") and node.args:
+            name = variable_name(node.args[0])
+            if name is not None and declared_levels(node) is not None:
+                yield name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError, DomainError, FormulaError
 from dpbinagg.formula.bounds import Bounds
-from dpbinagg.formula.build import Structure, as_numbers, cached_structure, check_sides
-from dpbinagg.formula.inverse import admissible, invert
+from dpbinagg.formula.build import Structure, as_numbers, build_structure
+from dpbinagg.formula.functions import admissible, invert
 from dpbinagg.formula.rows import (
     Arrays,
     CategoricalFactor,
@@ -23,7 +24,6 @@ from dpbinagg.formula.rows import (
     Subterm,
     Variable,
 )
-from dpbinagg.formula.scaling import radius2, short_centres
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.public.domain import Variable as Declared
 from dpbinagg.public.partition import Boxes
@@ -53,6 +53,8 @@ class Design:
         Numbers that the formula calls by name.
     variables, response_variables : tuple of str
         Raw variables of the right side, in the order of the formula; and of the response.
+    names : tuple of str
+        Those of both sides, the response's first. `domain` has them in the other order.
     column_names : tuple of str
         Patsy's names of the columns.
     response_name : str
@@ -75,6 +77,7 @@ class Design:
     constants: Mapping[str, float]
     variables: tuple[str, ...]
     response_variables: tuple[str, ...]
+    names: tuple[str, ...]
     response_name: str
     response_factor: NumericFactor
     column_names: tuple[str, ...]
@@ -94,6 +97,7 @@ class Design:
             constants=MappingProxyType(dict(structure.constants)),
             variables=structure.variables,
             response_variables=structure.response_variables,
+            names=tuple(dict.fromkeys((*structure.response_variables, *structure.variables))),
             response_name=structure.response.name,
             response_factor=structure.response,
             column_names=structure.column_names,
@@ -102,7 +106,17 @@ class Design:
             fixed=structure.fixed,
             design_info=structure.design_info,
         )
-        self._check()
+        # Refuse transforms that are undefined somewhere on the known bounds.
+        whole = Bounds(domain, Boxes({}, {}, {}))
+        for factor, names in structure.factors.items():
+            if set(self.unbounded).isdisjoint(names):
+                try:
+                    if isinstance(factor, NumericFactor):
+                        whole.numeric(factor)
+                    else:
+                        whole.members(factor)
+                except FormulaError as error:
+                    raise FormulaError(f"term {factor.name!r}: {error}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Design cannot be changed; {name!r} was to be set")
@@ -128,7 +142,7 @@ class Design:
             if name in domain:
                 new = domain[name]
             levels = isinstance(variable, Categorical) or isinstance(new, Categorical)
-            if levels and repr(new) != repr(variable):
+            if levels and new is not variable and repr(new) != repr(variable):
                 raise DomainError(
                     f"bounds[{name!r}]: levels cannot be changed in an existing design; "
                     "build a new one"
@@ -147,20 +161,6 @@ class Design:
         """
         found = {name: working[name] for name in self.unbounded}
         return self.with_domain(self.domain.updated(found))
-
-    def _check(self) -> None:
-        """Refuse transforms that are undefined somewhere on the known bounds."""
-        unbounded = set(self.unbounded)
-        whole = Bounds(self.domain, Boxes({}, {}, {}))
-        for factor, names in self._structure.factors.items():
-            if unbounded.isdisjoint(names):
-                try:
-                    if isinstance(factor, NumericFactor):
-                        whole.numeric(factor)
-                    else:
-                        whole.members(factor)
-                except FormulaError as error:
-                    raise FormulaError(f"term {factor.name!r}: {error}") from None
 
     def row_map(self) -> RowMap:
         """What turns clean records into columns and response; see `scaling.CodedDesign` for codes.
@@ -260,22 +260,10 @@ class Design:
         columns = np.array(own, dtype=np.intp)
         return columns, matrix[:, columns], ~arrays.missing
 
-    def _require_bounds(self, names: tuple[str, ...]) -> None:
-        missing = [name for name in names if name in self.unbounded]
-        if missing:
-            raise DomainError(
-                f"bounds of {', '.join(map(repr, missing))} are not known; declare them in bounds, "
-                "or let the curator find a working range first"
-            )
-
-    def column_bounds(self, boxes: Boxes) -> tuple[Array, Array]:
-        """Bounds of every column on every box, two (K, p) arrays."""
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        return self._column_bounds(bounds, len(boxes))
-
-    def _column_bounds(self, bounds: Bounds, n_boxes: int) -> tuple[Array, Array]:
-        lower = np.empty((n_boxes, len(self.column_names)))
+    def column_bounds(self, boxes: Boxes, bounds: Bounds | None = None) -> tuple[Array, Array]:
+        """Bounds of every column on every box, two (K, p) arrays; by `bounds` on the boxes."""
+        bounds = Bounds(self.domain, boxes) if bounds is None else bounds
+        lower = np.empty((len(boxes), len(self.column_names)))
         upper = np.empty_like(lower)
         for subterm in self.subterms:
             for j, interval in enumerate(bounds.columns(subterm), start=subterm.start):
@@ -283,53 +271,9 @@ class Design:
                 upper[:, j] = interval.upper
         return lower, upper
 
-    def centres(self, boxes: Boxes) -> Array:
-        """Centres for which `radius2` is small, (K, p).
-
-        Midpoints of `column_bounds`, except in blocks of dummies: there 1/q or
-        thereabouts, for which a factor adds about 4 to `radius2` instead of the
-        number q of its columns. Half-widths do not bound deviations from these
-        centres: clamp columns to `column_bounds`.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        return short_centres(self.subterms, bounds, lower, upper)
-
-    def radius2(self, boxes: Boxes, centre: Array | None = None) -> Array:
-        """Largest squared norm of a scaled deviation on every box, (K,).
-
-        The supremum over the box of ``sum_j ((z_j - m_j) / h_j)^2`` over columns
-        with h > 0; m and h are the centres and half-widths of `column_bounds`,
-        m may be given instead.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        if centre is not None:
-            return radius2(self.subterms, bounds, lower, upper, centre)
-        middle = lower + (upper - lower) / 2
-        largest = radius2(self.subterms, bounds, lower, upper, middle)
-        return np.asarray(np.minimum(largest, (upper > lower).sum(axis=1)))
-
-    def bin_geometry(self, boxes: Boxes) -> tuple[Array, Array, Array, Array]:
-        """`column_bounds`, `centres`, and `radius2` around these, found together.
-
-        Columns that are constant on a box are centred on their value.
-        """
-        self._require_bounds(self.variables)
-        bounds = Bounds(self.domain, boxes)
-        lower, upper = self._column_bounds(bounds, len(boxes))
-        subterms = self.subterms
-        short = short_centres(subterms, bounds, lower, upper)
-        centre = np.where(upper > lower, short, lower)
-        return lower, upper, centre, radius2(subterms, bounds, lower, upper, centre)
-
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
-        self._require_bounds(self.response_variables)
-        bounds = Bounds(self.domain, Boxes({}, {}, {}))
-        (interval,) = bounds.numeric(self.response_factor)
+        (interval,) = Bounds(self.domain, Boxes({}, {}, {})).numeric(self.response_factor)
         return float(interval.lower.min()), float(interval.upper.max())
 
     def invert_response(self, values: Array) -> tuple[str, Array] | None:
@@ -347,6 +291,12 @@ class Design:
         nearest = invert(self.response_factor.expression, np.clip(values, *self.response_bounds()))
         assert nearest is not None
         return name, np.where(np.isfinite(raw), raw, nearest[1])
+
+
+CACHE_SIZE = 64
+"""Formulas that are remembered: fits of one session use few."""
+_CACHE: dict[tuple[str, str, str], Structure] = {}
+_CACHE_LOCK = threading.Lock()
 
 
 def build_design(
@@ -382,15 +332,43 @@ def build_design(
     """
     if not isinstance(domain, Domain):
         domain = Domain(domain)
-    structure = cached_structure(formula, domain, constants or {})
-    if apart:
-        check_sides(structure)
+    numbers = check_constants(constants or {}, domain)
+    key = (str(formula), repr(domain), repr(numbers))
+    structure = _CACHE.get(key)
+    if structure is None:
+        structure = build_structure(formula, domain, numbers)
+        with _CACHE_LOCK:
+            if len(_CACHE) >= CACHE_SIZE:
+                _CACHE.clear()
+            _CACHE[key] = structure
+    if apart and not structure.apart:
+        raise FormulaError(
+            f"response {structure.response.name!r} is made of variables that are also on the right "
+            "side; remove them there"
+        )
     return Design(structure, structure.domain)
 
 
-TOLERANCE = 1e-9
-POINTS_PER_COLUMN = 8
-MIN_POINTS = 400
+def check_constants(constants: Mapping[str, float], domain: Domain) -> dict[str, float]:
+    """Check the numbers that a formula may call by name."""
+    checked: dict[str, float] = {}
+    for name, value in constants.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, bool) or not isinstance(plain, int | float):
+            raise FormulaError(
+                f"constants[{name!r}] must be a number, got {type(value).__name__}; arrays and "
+                "columns must not be passed"
+            )
+        if not math.isfinite(plain):
+            raise FormulaError(f"constants[{name!r}] must be finite; correct it")
+        if name in domain:
+            raise FormulaError(
+                f"constants[{name!r}] is also a variable of the domain; rename the constant"
+            )
+        checked[name] = float(plain)
+    return checked
+
+
 MAX_COMBINATIONS = 20_000
 
 
@@ -427,71 +405,3 @@ def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str,
     for name, variable in ranges.items():
         points[name] = rng.uniform(variable.lower, variable.upper, n)
     return points
-
-
-def linear_map(full: Design, sub: Design) -> Array:
-    """Columns of `sub` as linear combinations of the columns of `full`.
-
-    Solves ``full.columns(x) @ M = sub.columns(x)`` on public points x spread
-    over the domain of `full`, and checks the residual.
-
-    Parameters
-    ----------
-    full, sub : Design
-        The released design and a smaller one; `sub` is taken to the domain of
-        `full`.
-
-    Returns
-    -------
-    (p_full, p_sub) array M
-        A unit vector for each column that both share by name.
-
-    Raises
-    ------
-    FormulaError
-        Naming the first column that is not a combination.
-    """
-    foreign = [name for name in sub.variables if name not in full.variables]
-    if foreign:
-        raise FormulaError(
-            f"variable {foreign[0]!r} is not on the right side of the released formula "
-            f"{full.formula!r}; release a formula that has it"
-        )
-    sub = sub.with_domain(full.domain)
-    n = max(MIN_POINTS, POINTS_PER_COLUMN * len(full.column_names))
-    points = public_points(full, n, np.random.default_rng(20))
-    released, wanted = full.columns(points), sub.columns(points)
-    usable = np.isfinite(released).all(axis=1) & np.isfinite(wanted).all(axis=1)
-    released, wanted = released[usable], wanted[usable]
-    mapping = by_name(full.column_names, sub.column_names)
-    unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        mapping[:, unknown] = solve(released, wanted[:, unknown])
-        unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        raise FormulaError(
-            f"column {sub.column_names[int(np.argmax(unknown))]!r} is not a linear combination of "
-            f"the released columns; fit a formula made of those of {full.formula!r}, or make a "
-            "new release"
-        )
-    return mapping
-
-
-def by_name(full: tuple[str, ...], sub: tuple[str, ...]) -> Array:
-    """Unit vectors for columns with equal names, zeros for others."""
-    return np.array([[float(name == other) for other in sub] for name in full])
-
-
-def solve(released: Array, wanted: Array) -> Array:
-    """Least squares with columns scaled to unit maximum; tiny weights set to zero."""
-    scale = np.maximum(np.abs(released).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    weights = np.linalg.lstsq(released / scale, wanted, rcond=1e-12)[0]
-    largest = np.abs(weights).max(axis=0, initial=0.0)
-    weights[np.abs(weights) < TOLERANCE * largest] = 0.0
-    return np.asarray(weights / scale[:, None])
-
-
-def residuals(released: Array, wanted: Array, mapping: Array) -> Array:
-    """Largest deviation of each column, relative to its size."""
-    size = np.maximum(np.abs(wanted).max(axis=0, initial=0.0), np.finfo(float).tiny)
-    return np.asarray(np.abs(released @ mapping - wanted).max(axis=0, initial=0.0) / size)

@@ -84,7 +84,7 @@ def read_rules(
 
     Parameters
     ----------
-    rules : list of str, or None
+    rules : list of str
     domain : Domain
         The declared variables.
     names : iterable of str
@@ -97,8 +97,6 @@ def read_rules(
     FormulaError
         Naming the rule and what is wrong with it.
     """
-    if rules is None:
-        return ()
     texts = [rules] if isinstance(rules, str) else rules
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise FormulaError(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.formula.bounds import Bounds, Interval, Members, product_bounds
-from dpbinagg.formula.rows import CategoricalFactor, RowMap, Subterm
+from dpbinagg.formula.rows import CategoricalFactor, NumericFactor, RowMap, Subterm
 from dpbinagg.public.partition import Boxes, Partition
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MAX_WORK = 2 * 10**8
+MOST_AT_ONCE = 10**6
+"""Numbers in an array of distances: eight megabytes."""
 ROUNDING = 1e-12
 
 
@@ -65,7 +67,7 @@ def radius2(
     own = np.square(np.maximum(upper - centre, centre - lower) * inverse)
     joint = np.zeros(half.shape[1], dtype=bool)
     total = np.zeros(len(half))
-    for component in _components([subterm for subterm in subterms if _categorical(subterm)]):
+    for component in _components(subterms):
         total += _component(component, bounds, centre, inverse)
         for subterm in component:
             joint[subterm.start : subterm.stop] = True
@@ -73,15 +75,13 @@ def radius2(
     return np.asarray(np.minimum(total * (1 + ROUNDING), own.sum(axis=1)))
 
 
-def _categorical(subterm: Subterm) -> list[CategoricalFactor]:
-    return [factor for factor in subterm.factors if isinstance(factor, CategoricalFactor)]
-
-
 def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
-    """Group subterms that share categorical factors."""
+    """Group subterms that share categorical factors; those that have none are left out."""
     groups: list[tuple[set[str], list[Subterm]]] = []
     for subterm in subterms:
-        names = {factor.name for factor in _categorical(subterm)}
+        names = {f.name for f in subterm.factors if isinstance(f, CategoricalFactor)}
+        if not names:
+            continue
         members = [subterm]
         apart = []
         for other in groups:
@@ -96,7 +96,8 @@ def _components(subterms: Sequence[Subterm]) -> list[list[Subterm]]:
 
 def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: Array) -> Array:
     """Supremum of the columns of one component, (K,)."""
-    factors = list({f.name: f for subterm in subterms for f in _categorical(subterm)}.values())
+    both = (factor for subterm in subterms for factor in subterm.factors)
+    factors = list({f.name: f for f in both if isinstance(f, CategoricalFactor)}.values())
     columns = sum(len(subterm.choices) for subterm in subterms)
     combinations = int(np.prod([len(factor.levels) for factor in factors], dtype=float))
     if len(centre) * combinations * columns > MAX_WORK:
@@ -104,37 +105,26 @@ def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: 
     levels = np.array(list(product(*(range(len(factor.levels)) for factor in factors))), dtype=int)
     levels = levels.reshape(combinations, len(factors))
     admitted = np.ones((len(centre), combinations), dtype=bool)
-    for i, factor in enumerate(factors):
-        admitted &= bounds.members(factor)[:, levels[:, i]]
+    for i, categorical in enumerate(factors):
+        admitted &= bounds.members(categorical)[:, levels[:, i]]
     sums = np.zeros((len(centre), combinations))
     place = {factor.name: i for i, factor in enumerate(factors)}
     for subterm in subterms:
         for j, choice in enumerate(subterm.choices, start=subterm.start):
-            entry, interval = _given_levels(subterm, choice, bounds, place, levels)
-            low = np.abs(interval.lower[:, None] * entry - centre[:, j, None])
-            high = np.abs(interval.upper[:, None] * entry - centre[:, j, None])
+            # Given the levels, a column is a number for each combination times an interval.
+            entry, pieces = np.ones(combinations), [Interval(np.ones(1), np.ones(1))]
+            for factor, matrix, chosen in zip(
+                subterm.factors, subterm.matrices, choice, strict=True
+            ):
+                if isinstance(factor, NumericFactor):
+                    pieces.append(bounds.numeric(factor)[chosen])
+                elif matrix is not None:
+                    entry = entry * matrix[levels[:, place[factor.name]], chosen]
+            interval = product_bounds(pieces)
+            low = np.abs(np.atleast_1d(interval.lower)[:, None] * entry - centre[:, j, None])
+            high = np.abs(np.atleast_1d(interval.upper)[:, None] * entry - centre[:, j, None])
             sums += np.square(np.maximum(low, high) * inverse[:, j, None])
     return np.asarray(np.where(admitted, sums, 0.0).max(axis=1))
-
-
-def _given_levels(
-    subterm: Subterm,
-    choice: tuple[int, ...],
-    bounds: Bounds,
-    place: dict[str, int],
-    levels: NDArray[np.int_],
-) -> tuple[Array, Interval]:
-    """A column as a number for each combination of levels times an interval."""
-    entry = np.ones(len(levels))
-    pieces = [Interval(np.ones(1), np.ones(1))]
-    for factor, matrix, chosen in zip(subterm.factors, subterm.matrices, choice, strict=True):
-        if isinstance(factor, CategoricalFactor):
-            assert matrix is not None
-            entry = entry * matrix[levels[:, place[factor.name]], chosen]
-        else:
-            pieces.append(bounds.numeric(factor)[chosen])
-    interval = product_bounds(pieces)
-    return entry, Interval(np.atleast_1d(interval.lower), np.atleast_1d(interval.upper))
 
 
 def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upper: Array) -> Array:
@@ -175,26 +165,28 @@ def _corners(subterm: Subterm, bounds: Bounds, n_boxes: int) -> tuple[Array, Mem
 
 def _block_centre(corners: Array, members: Members, middle: Array, half: Array) -> Array:
     """The best candidate for each box, (K, q)."""
-    away = members & (corners != 0).any(axis=1)
-    candidates = [middle, _mean(corners, members), _mean(corners, away)]
+    candidates = [middle]
+    for meant in (members, members & (corners != 0).any(axis=1)):
+        weights = meant / np.maximum(meant.sum(axis=1, keepdims=True), 1)
+        candidates.append(weights @ corners)
     reaches = [_reach(corners, members, candidate, half) for candidate in candidates]
     best = np.argmin(reaches, axis=0)
     return np.asarray(np.choose(best[:, None], candidates))
 
 
-def _mean(corners: Array, members: Members) -> Array:
-    weights = members / np.maximum(members.sum(axis=1, keepdims=True), 1)
-    return np.asarray(weights @ corners)
-
-
 def _reach(corners: Array, members: Members, centre: Array, half: Array) -> Array:
     """Largest squared scaled distance from `centre` to a corner in the box, (K,)."""
-    worst = np.zeros(len(centre))
-    for k in range(len(centre)):
-        varies = half[k] > 0
-        inside = corners[np.ix_(members[k], varies)]
-        scaled = (inside - centre[k, varies]) / half[k, varies]
-        worst[k] = np.square(scaled).sum(axis=1).max(initial=0.0)
+    worst, varies = np.zeros(len(centre)), half > 0
+    # Boxes that hold the same corners and vary in the same columns are looked at together.
+    kinds, kind = np.unique(np.hstack([members, varies]), axis=0, return_inverse=True)
+    for k in range(len(kinds)):
+        inside, moving = np.split(kinds[k], [members.shape[1]])
+        held = corners[np.ix_(inside, moving)]
+        alike = np.flatnonzero(kind.ravel() == k)
+        for boxes in np.array_split(alike, 1 + alike.size * held.size // MOST_AT_ONCE):
+            places = np.ix_(boxes, moving)
+            scaled = (held - centre[places][:, None]) / half[places][:, None]
+            worst[boxes] = np.square(scaled).sum(axis=2).max(axis=1, initial=0.0)
     return worst
 
 
@@ -265,11 +257,15 @@ def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinSc
         return BinScaling(
             centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
         )
-    lower, upper, short, radius2 = design.bin_geometry(boxes)
+    bounds = Bounds(design.domain, boxes)
+    lower, upper = design.column_bounds(boxes, bounds)
     centre, half = centre_and_half_width(lower, upper)
     # Midpoints, but for blocks of dummies, whose deviations are shorter from elsewhere.
+    short = short_centres(design.subterms, bounds, lower, upper)
+    short = np.where(upper > lower, short, lower)
+    radius = np.sqrt(radius2(design.subterms, bounds, lower, upper, short))
     centre = np.where(half > 0.0, short, centre)
-    unit = np.nextafter(half * np.sqrt(radius2)[:, None], np.inf)
+    unit = np.nextafter(half * radius[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
     middle, half_y = response_scale(low_y, high_y)
     return BinScaling(centre, half, unit, middle, half_y, 1.0)

@@ -9,25 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
-from dpbinagg.formula.describe import describe
-from dpbinagg.formula.design import (
-    MIN_POINTS,
-    POINTS_PER_COLUMN,
-    TOLERANCE,
-    Design,
-    build_design,
-    by_name,
-    linear_map,
-    public_points,
-    residuals,
-    solve,
-)
-from dpbinagg.formula.names import undeclared_names
+from dpbinagg.formula.describe import describe, undeclared_names
+from dpbinagg.formula.design import Design, build_design, public_points
 from dpbinagg.formula.rows import CategoricalFactor
 from dpbinagg.public.domain import Categorical, Domain, spread_rows
 
 Array = NDArray[np.float64]
 
+TOLERANCE = 1e-9
+"""What a combination may be off, in the size of its column: rounding."""
+POINTS_PER_COLUMN, MIN_POINTS = 8, 400
+"""Public points on which combinations are found and checked."""
 TRUE = "[T.True]"
 """What patsy adds to the name of a comparison that is a column."""
 
@@ -66,7 +58,7 @@ def union_design(
     built = _built(first, terms, domain, constants)
     lacking = [name for name in dict.fromkeys(variables) if not _holds(built, name)]
     for name in lacking:
-        terms[_spelled(name)] = frozenset([name])
+        terms[spelled(name)] = frozenset([name])
     return _built(first, terms, domain, constants) if lacking else built
 
 
@@ -76,7 +68,7 @@ def _built(
     return build_design(f"{response} ~ {' + '.join(terms)}", domain, constants, apart=False)
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
     """A variable as a formula names it."""
     return name if name.isidentifier() else f"Q({name!r})"
 
@@ -119,11 +111,10 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     FormulaError
         Naming the first column, or the response, that is no such combination.
     """
-    known = tuple(dict.fromkeys((*full.response_variables, *full.variables)))
-    foreign = [n for n in (*model.response_variables, *model.variables) if n not in known]
+    foreign = [name for name in model.names if name not in full.names]
     if foreign:
         raise FormulaError(
-            f"variable {foreign[0]!r} was not released; what was is {', '.join(known)}"
+            f"variable {foreign[0]!r} was not released; what was is {', '.join(full.names)}"
         )
     model = model.with_domain(full.domain)
     names, wanted_names = all_names(full), all_names(model)
@@ -132,9 +123,8 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     for j in np.flatnonzero(~mapping.any(axis=0)):
         mapping[:, j] = by_name(plain, (wanted_names[j],))[:, 0]
     mapping[:, mapping.sum(axis=0) > 1.0] = 0.0
-    n = max(MIN_POINTS, POINTS_PER_COLUMN * len(names))
     rng = np.random.default_rng(20)
-    spread = public_points(full, n, rng)
+    spread = public_points(full, max(MIN_POINTS, POINTS_PER_COLUMN * len(names)), rng)
     size = len(next(iter(spread.values())))
     points: dict[str, NDArray[Any]] = {
         **spread_rows(full.domain.subset(full.response_variables), size, rng),
@@ -143,14 +133,8 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         released = np.column_stack([full.columns(points), full.response(points)])
         wanted = np.column_stack([model.columns(points), model.response(points)])
-    usable = np.isfinite(released).all(axis=1) & np.isfinite(wanted).all(axis=1)
-    released, wanted = released[usable], wanted[usable]
-    unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        mapping[:, unknown] = solve(released, wanted[:, unknown])
-        unknown = residuals(released, wanted, mapping) > TOLERANCE
-    if unknown.any():
-        place = int(np.argmax(unknown))
+    place = _solve(mapping, released, wanted)
+    if place is not None:
         what = "response" if place == len(wanted_names) - 1 else "column"
         raise FormulaError(
             f"{what} {wanted_names[place]!r} is not a linear combination of what was released: "
@@ -158,6 +142,78 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
             "release"
         )
     return mapping[:, :-1], mapping[:, -1]
+
+
+def linear_map(full: Design, sub: Design) -> Array:
+    """Columns of `sub` as linear combinations of the columns of `full`.
+
+    Solves ``full.columns(x) @ M = sub.columns(x)`` on public points x spread
+    over the domain of `full`, and checks the residual.
+
+    Parameters
+    ----------
+    full, sub : Design
+        The released design and a smaller one; `sub` is taken to the domain of
+        `full`.
+
+    Returns
+    -------
+    (p_full, p_sub) array M
+        A unit vector for each column that both share by name.
+
+    Raises
+    ------
+    FormulaError
+        Naming the first column that is not a combination.
+    """
+    foreign = [name for name in sub.variables if name not in full.variables]
+    if foreign:
+        raise FormulaError(
+            f"variable {foreign[0]!r} is not on the right side of the released formula "
+            f"{full.formula!r}; release a formula that has it"
+        )
+    sub = sub.with_domain(full.domain)
+    n = max(MIN_POINTS, POINTS_PER_COLUMN * len(full.column_names))
+    points = public_points(full, n, np.random.default_rng(20))
+    released, wanted = full.columns(points), sub.columns(points)
+    mapping = by_name(full.column_names, sub.column_names)
+    place = _solve(mapping, released, wanted)
+    if place is not None:
+        raise FormulaError(
+            f"column {sub.column_names[place]!r} is not a linear combination of "
+            f"the released columns; fit a formula made of those of {full.formula!r}, or make a "
+            "new release"
+        )
+    return mapping
+
+
+def by_name(full: tuple[str, ...], sub: tuple[str, ...]) -> Array:
+    """Unit vectors for columns with equal names, zeros for others."""
+    return np.array([[float(name == other) for other in sub] for name in full])
+
+
+def _solve(mapping: Array, released: Array, wanted: Array) -> int | None:
+    """Find the columns of `mapping` that are off, in place; the first that is still off, if any.
+
+    Least squares with columns scaled to unit maximum; tiny weights are set to zero.
+    """
+    usable = np.isfinite(released).all(axis=1) & np.isfinite(wanted).all(axis=1)
+    released, wanted = released[usable], wanted[usable]
+    tiny = np.finfo(float).tiny
+    scale = np.maximum(np.abs(released).max(axis=0, initial=0.0), tiny)
+    size = np.maximum(np.abs(wanted).max(axis=0, initial=0.0), tiny)
+
+    def off() -> NDArray[np.bool_]:
+        gap = np.abs(released @ mapping - wanted).max(axis=0, initial=0.0)
+        return np.asarray(gap / size > TOLERANCE)
+
+    unknown = off()
+    if unknown.any():
+        weights = np.linalg.lstsq(released / scale, wanted[:, unknown], rcond=1e-12)[0]
+        weights[np.abs(weights) < TOLERANCE * np.abs(weights).max(axis=0, initial=0.0)] = 0.0
+        mapping[:, unknown] = weights / scale[:, None]
+        unknown = off()
+    return int(np.argmax(unknown)) if unknown.any() else None
 
 
 def is_smaller(full: Design, design: Design) -> bool:

@@ -65,10 +65,7 @@ class Assumed:
         """
         if sd is not None and not float(sd) > 0.0:
             raise DataError("sd must be a number above 0")
-        low, high = design.response_bounds()
-        beta, own, errors = np.zeros(len(design.column_names)), (high - low) / RANGE_IN_SDS, None
-        if design.intercept is not None:
-            beta[design.intercept] = (low + high) / 2.0
+        (beta, own), errors = _level(design), None
         records = None if example is None else _complete(design, example)
         if records is not None and set(design.response_variables) <= set(records):
             beta, own, errors = _fitted(design, records)
@@ -178,11 +175,8 @@ class AssumedStudy:
         laws = {}
         for name, design in models.items():
             given = set(records or {})
-            has = {*design.variables, *design.response_variables} <= given
-            low, high = design.response_bounds()
-            beta, own = np.zeros(len(design.column_names)), (high - low) / RANGE_IN_SDS
-            if design.intercept is not None:
-                beta[design.intercept] = (low + high) / 2.0
+            has = set(design.names) <= given
+            beta, own = _level(design)
             if records is not None and has:
                 beta, own, _ = _fitted(design, records)
             beta = _told(design, beta, coefficients.get(name))
@@ -192,7 +186,7 @@ class AssumedStudy:
     def draw(self, n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Array]]:
         """Made-up records, and what HC1 of least squares on them is, (p,), by the formula."""
         whole, example = self.whole.design, self.whole.example or {}
-        names = [*dict.fromkeys((*whole.response_variables, *whole.variables))]
+        names = whole.names
         rows = spread_rows(whole.domain.subset(names), n, rng)
         if example:
             drawn = rng.integers(0, _length(example), n)
@@ -230,8 +224,7 @@ class AssumedStudy:
         """The assumptions as sentences."""
         if self.whole.example is not None:
             given = set(self.whole.example)
-            drawn = [law for law in self.laws.values() if given.issuperset(_outcome(law))]
-            if len(drawn) == len(self.laws):
+            if all(given.issuperset(law.design.response_variables) for law in self.laws.values()):
                 return "Assumed: records as in the example."
         told = "; ".join(f"{law.design.response_name} {law.sd:.4g}" for law in self.laws.values())
         covariates = "spread evenly over their bounds"
@@ -250,10 +243,6 @@ class AssumedStudy:
         return self.whole.risk(n, needed)
 
 
-def _outcome(law: Assumed) -> tuple[str, ...]:
-    return law.design.response_variables
-
-
 def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Records:
     """The example's complete records, held to the bounds, with what the formula uses.
 
@@ -267,8 +256,7 @@ def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Re
             f"example has no column {lacking[0]!r}, which the formula uses; it needs "
             f"{', '.join(needed)}"
         )
-    names = [*dict.fromkeys((*design.variables, *design.response_variables))]
-    names = [name for name in names if name in source.columns]
+    names = [name for name in design.domain if name in source.columns]
     batches = [*source.batches(design.domain, names)]
     records = {name: np.concatenate([batch[name] for batch in batches]) for name in names}
     for name in names:
@@ -289,6 +277,15 @@ def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Re
 
 def _length(records: Records) -> int:
     return len(next(iter(records.values())))
+
+
+def _level(design: Design) -> tuple[Array, float]:
+    """Coefficients of a response that is level within its bounds, and its standard deviation."""
+    low, high = design.response_bounds()
+    beta = np.zeros(len(design.column_names))
+    if design.intercept is not None:
+        beta[design.intercept] = (low + high) / 2.0
+    return beta, (high - low) / RANGE_IN_SDS
 
 
 def _fitted(design: Design, example: Records) -> tuple[Array, float, Array]:

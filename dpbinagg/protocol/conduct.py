@@ -1,12 +1,18 @@
-"""Conducts a release: asks the curator for each component, and the analyst in between."""
+"""Conducts a release: asks the curator for each component, and the analyst in between.
+
+The progress that it shows counts the public steps of a release, not records, bytes or passes over
+the table.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from typing import Any, TextIO
 
 from dpbinagg.accounting.budget import Allocation, Mechanism, Privacy
 from dpbinagg.analyst.ols.coordinates import Plan, begin, plan_of
@@ -15,11 +21,11 @@ from dpbinagg.analyst.ols.joint import Together
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus
 from dpbinagg.engines import Engine, open_engine
 from dpbinagg.formula import Design
+from dpbinagg.formula.rules import Rule
 from dpbinagg.formula.scaling import column_scaling, row_layout
 from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.kernel.view import Rows
-from dpbinagg.protocol import progress
 from dpbinagg.protocol.ranges import OneWay, one_way
 from dpbinagg.protocol.settings import Settings, check_scale
 from dpbinagg.public.bins import MAX_DEPTH, Paths
@@ -41,6 +47,81 @@ from dpbinagg.release.questions import (
 from dpbinagg.release.transcript import Entry, Transcript, counted
 from dpbinagg.report.notes import require_some
 from dpbinagg.report.verbs import Release
+
+BAR_WIDTH = 24
+
+
+class _Bar:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._total = 1
+        self._done = 0
+        self._shown = 0
+
+    def start(self, total: int) -> None:
+        self.close()
+        self._total, self._done = max(total, 1), 0
+
+    def step(self, name: str) -> None:
+        full = BAR_WIDTH * self._done // self._total
+        bar = "#" * full + "." * (BAR_WIDTH - full)
+        line = f"[{bar}] {self._done + 1} of {self._total}: {name}"
+        self._stream.write("\r" + line.ljust(self._shown))
+        self._stream.flush()
+        self._shown = len(line)
+        self._done = min(self._done + 1, self._total - 1)
+
+    def close(self) -> None:
+        if self._shown:
+            self._stream.write("\r" + " " * self._shown + "\r")
+            self._stream.flush()
+        self._shown = 0
+
+
+_BAR: ContextVar[_Bar | None] = ContextVar("dpbinagg_progress", default=None)
+
+
+@contextmanager
+def show_progress(stream: TextIO | None = None) -> Iterator[None]:
+    """Show the steps of the releases that are made inside a ``with`` block.
+
+    Parameters
+    ----------
+    stream : text file, optional
+        Where to write; standard error by default.
+
+    Returns
+    -------
+    context manager
+
+    Examples
+    --------
+    >>> import io
+    >>> from dpbinagg import dp_ols, show_progress
+    >>> from dpbinagg.datasets import load_school
+    >>> school, shown = load_school(), io.StringIO()
+    >>> with show_progress(shown):
+    ...     res = dp_ols("score ~ pretest", school.frame, mu=1, bounds=school.codebook)
+    >>> "partition" in shown.getvalue()
+    True
+    """
+    bar = _Bar(sys.stderr if stream is None else stream)
+    token = _BAR.set(bar)
+    try:
+        yield
+    finally:
+        _BAR.reset(token)
+        bar.close()
+
+
+def step(name: str, of: int | None = None) -> None:
+    """Begin the next step, or the first one `of` so many."""
+    bar = _BAR.get()
+    if bar is not None:
+        if of is not None:
+            bar.start(of)
+        bar.step(name)
+
 
 LARGE_TABLE = 10_000
 """Number of records from which on the number of bins does not grow."""
@@ -73,16 +154,10 @@ class Dialogue:
         return answers
 
 
-def open_curator(data: Any, design: Design, missing: str, rng: Any) -> Curator:
-    """A curator of a table, for the variables of a design; its noise is secure unless `rng`."""
-    return Curator(open_table(data, design, missing), rng)
-
-
 def open_table(data: Any, design: Design, missing: str) -> Engine:
     """The engine for a table, for the variables of a design."""
-    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
     columns = len(design.column_names) + 1
-    return open_engine(open_source(data), design.domain, names, missing, columns)
+    return open_engine(open_source(data), design.domain, tuple(design.domain), missing, columns)
 
 
 def conduct(
@@ -91,6 +166,7 @@ def conduct(
     allocation: Allocation,
     settings: Settings,
     models: Mapping[str, Design] | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Release:
     """Ask the curator for each component in turn and put the release together.
 
@@ -103,11 +179,13 @@ def conduct(
     settings : Settings
     models : mapping of Design, optional
         The models of a study, of columns of `design`; `design` itself is the only one by default.
+    rules : sequence of Rule
+        What synthetic rows shall keep; of no matter to the questions.
     """
     declared, dialogue = design.domain, Dialogue(curator)
     mus = round_mus(allocation.scores) if allocation.scores else ()
     steps = 2 + bool(allocation.moments) + len(mus) + bool(allocation.count)
-    progress.step("one-way counts", steps)
+    step("one-way counts", steps)
     held = settings.partition.variables if isinstance(settings.partition, Partition) else ()
     kept = frozenset((*design.fixed, *held))
     counts = one_way(dialogue.ask, design, kept, allocation.ranges)
@@ -116,25 +194,29 @@ def conduct(
     design = design.with_domain(counts.working)
     check_scale(design)
     check_scale(outer)
-    progress.step("partition")
+    step("partition")
     partition = make_partition(dialogue, design, allocation, settings, counts.count)
     led: dict[str | None, Steps] = {}
     if allocation.moments:
-        progress.step("second moments")
+        step("second moments")
         led |= estimate(dialogue, outer, design.domain, counts, allocation, models)
     if allocation.count:
-        progress.step("sums in bins")
+        step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
         dialogue.ask(*asked, rows_of(design))
+    # What was spent, under the caller's neighbouring relation.
+    factor = settings.mu / settings.per_record
+    spent = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
     return Release(
         design,
         declared,
         partition,
         allocation,
         settings.calibration,
-        privacy_of(curator, settings),
+        Privacy(spent, settings.neighbours, curator.secure, settings.mu, settings.missing),
         Transcript(dialogue.entries),
         models={} if models is None else {name: model.formula for name, model in models.items()},
+        rules=tuple(rule.text for rule in rules),
         led=led.get(None),
     )
 
@@ -152,7 +234,7 @@ def estimate(
     Requests are functions of what was released before, hence public. The models of a study share
     the moments, and have rounds together.
     """
-    rows = coded_rows(outer)
+    rows = rows_of(outer, coded=True)
     whole = begin(outer, working, counts.margins)
     question = moment_question(whole.moments.request, rows)
     (answer,) = dialogue.ask([question], [allocation.moments], rows)
@@ -167,7 +249,7 @@ def estimate(
     if len(found) > 1:
         return ask_together(dialogue, rows, found, mus)
     for mu in mus:
-        progress.step("residual scores")
+        step("residual scores")
         for name, steps in found.items():
             state, request = plan_round(steps.state, mu)
             (answer,) = dialogue.ask([round_question(request, rows, scores_of(name))], [mu], rows)
@@ -184,7 +266,7 @@ def ask_together(
     """Rounds of several models: each asks for one vector of all contributions, and for matrices."""
     together = Together({str(name): steps for name, steps in found.items()})
     for mu in mus:
-        progress.step("residual scores")
+        step("residual scores")
         asked, joint_mu, own = together.plan(mu)
         about = {name: matrix_question(one, rows, name) for name, one in asked.each.items()}
         held = {name: question for name, question in about.items() if question is not None}
@@ -194,13 +276,6 @@ def ask_together(
         matrices = {name: matrix_answer(one, told.get(name)) for name, one in asked.each.items()}
         together = together.taken(asked, *joint_answer(asked.joint, first), matrices)
     return {name: together.steps[str(name)] for name in found}
-
-
-def privacy_of(curator: Curator, settings: Settings) -> Privacy:
-    """What the curator has released so far, under the caller's neighbouring relation."""
-    factor = settings.mu / settings.per_record
-    mechanisms = tuple(Mechanism(m.name, factor * m.mu, m.law) for m in curator.spent)
-    return Privacy(mechanisms, settings.neighbours, curator.secure, settings.mu, settings.missing)
 
 
 def make_partition(
@@ -241,22 +316,14 @@ def split_threshold(total: float, allocation: Allocation) -> float:
     return max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
 
 
-@lru_cache(maxsize=16)
-def rows_of(design: Design) -> Rows:
-    """The row map of a design, columns scaled to [-1, 1] over its domain."""
-    scaling = column_scaling(design)
-    return Rows(design.row_map(), scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y)
+def rows_of(design: Design, coded: bool = False) -> Rows:
+    """The row map of a design, numbers scaled to [-1, 1] over its domain.
 
-
-@lru_cache(maxsize=16)
-def coded_rows(design: Design) -> Rows:
-    """The row map with factors as codes, numbers scaled to [-1, 1] over the design's domain."""
-    layout, scaling = row_layout(design), row_layout(design).scaling
-    return Rows(
-        layout.row_map,
-        scaling.centre,
-        scaling.scale,
-        scaling.centre_y,
-        scaling.scale_y,
-        layout.levels,
-    )
+    Factors are columns as any others, or `coded`.
+    """
+    if coded:
+        layout = row_layout(design)
+        row_map, scaling, levels = layout.row_map, layout.scaling, layout.levels
+    else:
+        row_map, scaling, levels = design.row_map(), column_scaling(design), ()
+    return Rows(row_map, scaling.centre, scaling.scale, scaling.centre_y, scaling.scale_y, levels)

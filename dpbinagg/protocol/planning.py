@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpbinagg.accounting import Budget
-from dpbinagg.analyst.estimators import FALLBACK
+from dpbinagg.analyst.fit import FALLBACK
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
@@ -47,15 +46,8 @@ MOSTLY = 0.5
 """Share of simulated releases that must identify a term for a standard error to be shown."""
 DETECTED = 2.8
 """Standard errors of a coefficient that a test at 5% finds with power 80%."""
-USUAL: Mapping[str, Any] = {
-    "budget": None,
-    "partition": "privtree",
-    "calibration": "joint",
-    "missing": "drop",
-    "neighbours": "add-remove",
-    "estimator": "refined",
-}
-"""What `dp_ols` takes where it is not told."""
+OPTIONS = ("budget", "partition", "calibration", "missing", "neighbours", "estimator")
+"""What a plan takes as `dp_ols` does."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +194,7 @@ def plan(
     >>> bool(two.frame["se"]["y", "x"] < 1.2 * one.frame["se"]["y", "x"])
     True
     """
-    refuse_unknown("plan", options, [*list(signature(plan).parameters)[:-1], *USUAL])
+    refuse_unknown("plan", options, [*list(signature(plan).parameters)[:-1], *OPTIONS])
     total = total_mu(mu, epsilon, delta)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise DataError(f"n must be a whole number of at least 2, got {n!r}")
@@ -212,9 +204,8 @@ def plan(
     wanted = named_variables(variables)
     if wanted and named is None:
         raise DataError("variables belongs to a study: pass formulas by name")
-    default = USUAL if named is None else {**USUAL, "budget": Budget.of_study(len(named))}
     settings = Settings.from_arguments(
-        mu=total, epsilon=None, delta=None, bounds=bounds, **{**default, **options}
+        mu=total, bounds=bounds, models=len(named or [formula]), **options
     )
     domain, models = settings.domain, None
     if named is None:

@@ -5,7 +5,7 @@ Mechanism
 Neighbours are tables that differ by adding or removing one record. Each of
 the v numeric variables has a one-dimensional histogram over public edges
 (`histogram_edges`). A record falls in exactly one bin of each of them
-(`bin_index`: a value beyond the edges in the first or last bin), so it moves
+(a value beyond the edges in the first or last bin), so it moves
 the joint vector of counts by a vector of L2 norm sqrt(v), whatever its values,
 and by sqrt(v + 1) if the number of records is released along with them.
 Gaussian noise of standard deviation sqrt(v + 1)/mu on every count of every
@@ -15,6 +15,9 @@ Where a range is found but the bins are too coarse for it (`too_coarse`), a
 second histogram over edges within that range may follow. Its edges and the
 choice of variables depend on noisy counts only, so that the two looks compose
 adaptively: with w variables, noise sqrt(w)/mu' and mu^2 + mu'^2 in all.
+
+Where cells are wider than one value, a closer look cuts them in parts, more of those that hold
+more records: heaps, and how values lie within a cell. Its cells depend on noisy counts only, too.
 
 Everything else here works on noisy counts and public facts only, so it costs
 nothing. A range is generous: a width half as large again costs little, while
@@ -37,7 +40,7 @@ from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.formula import Design
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain, Numeric, Variable
-from dpbinagg.release.questions import completeness_answer, margin_answer, margin_question
+from dpbinagg.release.questions import closer_question, margin_answer, margin_question
 
 Array = NDArray[np.float64]
 
@@ -78,6 +81,14 @@ COARSE, SECOND_GAIN = 0.7, 1.5
 
 FIRST_SHARE = 0.8
 """Share of mu squared for the first look, where a variable lacks a bound; else all of it."""
+
+CLOSER_SHARE = 1.0 / 3.0
+"""Share of mu squared for the closer look, where a number has cells wider than one value: between a
+fifth and a half margins are about as near to the records."""
+
+PARTS, LEAST_PART = 160, 2.0
+"""Parts of all cells of a number together, at most, and records that one holds, in units of the
+noise: of fewer nothing is seen, and more parts take longer and show little more."""
 
 FEW_VALUES = 8
 """Whole numbers that need no range."""
@@ -132,11 +143,12 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         Where it is 0, nothing is asked, and every value within the bounds is as likely as any
         other.
     """
-    names = tuple(dict.fromkeys((*design.variables, *design.response_variables)))
+    variables, open_ = design.domain, design.unbounded
     if not mu:
-        return OneWay(design.domain, uniform_margins(design.domain, names))
-    variables = {name: design.domain[name] for name in names}
-    open_ = [n for n in design.unbounded if n in variables]
+        return OneWay(variables, uniform_margins(variables))
+    wide = [name for name, variable in variables.items() if _is_wide(variable)]
+    mu_closer = mu * math.sqrt(CLOSER_SHARE) * (1.0 - 2.0**-50)
+    mu = mu * math.sqrt(1.0 - CLOSER_SHARE) if wide else mu
     margins, total, sd = _look(ask, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
     working = {
         name: variable.within(*working_range(edges, margins[name].counts, sd, variable, total))
@@ -162,7 +174,37 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         weights = (sd**-2, its_sd**-2)
         total = (weights[0] * total + weights[1] * again) / sum(weights)
         sd = sum(weights) ** -0.5
-    return OneWay(design.domain.updated(working), margins, (total, sd))
+    seen = variables.updated(working)
+    if wide:
+        least = LEAST_PART * math.sqrt(len(wide)) / mu_closer
+        parts = {name: closer_edges(margins[name], seen[name], least) for name in wide}
+        ask([closer_question(parts)], [mu_closer])
+    return OneWay(seen, margins, (total, sd))
+
+
+def _is_wide(variable: Variable) -> bool:
+    """Whether cells of a variable hold more than one value."""
+    if not isinstance(variable, Numeric):
+        return False
+    return not variable.integer or bool((np.diff(histogram_edges(variable)) > 1.0).any())
+
+
+def closer_edges(margin: Margin, seen: Variable, least: float) -> Array:
+    """Edges of the cells of a number cut in parts, where records were seen to lie.
+
+    A cell has parts in proportion to its noisy count; one holds `least` records on average.
+    """
+    assert isinstance(seen, Numeric)
+    lower, upper, counts = margin.within(seen)
+    counts = np.maximum(counts, 0.0)
+    total = max(float(counts.sum()), 1.0)
+    parts = np.ceil(counts / total * min(PARTS, total / least)).clip(1.0)
+    cells = zip(lower, upper, parts.astype(int), strict=True)
+    edges = np.concatenate([[lower[0]], *(np.linspace(a, b, k + 1)[1:] for a, b, k in cells)])
+    if seen.integer:
+        edges = np.floor(edges) + 0.5
+        edges = np.clip(edges, lower[0], upper[-1])
+    return np.unique(edges)
 
 
 def _look(
@@ -178,12 +220,9 @@ def _look(
     }
     question = margin_question(edges, variables, declared)
     (answer,) = ask([question], [mu])
-    counts, sd = completeness_answer(question, answer)
-    margins = {
-        name: Margin(one["edges"], one["counts"], one["sd"])
-        for name, one in margin_answer(question, answer).items()
-    }
-    return margins, float(counts[0]), sd
+    found, numbers, sd = margin_answer(question, answer)
+    margins = {n: Margin(one["edges"], one["counts"], one["sd"]) for n, one in found.items()}
+    return margins, float(numbers[0]), sd
 
 
 def histogram_edges(variable: Numeric) -> Array:
@@ -197,7 +236,7 @@ def histogram_edges(variable: Numeric) -> Array:
     Returns
     -------
     (B + 1,) array
-        Increasing. Bin i is ``(edges[i], edges[i + 1]]``; see `bin_index`.
+        Increasing. Bin i is ``(edges[i], edges[i + 1]]``.
 
     Notes
     -----
@@ -227,12 +266,6 @@ def histogram_edges(variable: Numeric) -> Array:
         edges = np.concatenate([[low - 0.5], halves, [high + 0.5]])
         edges = edges[(np.abs(edges) < 2.0**52) & (edges >= low - 0.5) & (edges <= high + 0.5)]
     return np.unique(edges)
-
-
-def bin_index(edges: Array, values: Array) -> NDArray[np.intp]:
-    """Bin of each value: ``edges[i] < value <= edges[i + 1]``, clipped into the first and last."""
-    index = np.searchsorted(edges, values, side="left") - 1
-    return np.clip(index, 0, edges.size - 2)
 
 
 def working_range(
@@ -274,8 +307,8 @@ def working_range(
     upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
     lower = max(-_outer(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
-    reached = bin_index(edges, np.array([lower, upper]))
-    if missing(counts, sd, (int(reached[0]), int(reached[1])), total):
+    start, end = np.clip(np.searchsorted(edges, [lower, upper]) - 1, 0, edges.size - 2)
+    if missing(counts, sd, (int(start), int(end)), total):
         guess = _fallback(edges, counts, sd, variable)
         lower, upper = min(lower, guess[0]), max(upper, guess[1])
     if n < SURE * sd and (upper - lower) * GAIN > variable.upper - variable.lower:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from dpbinagg.accounting import gdp
 from dpbinagg.accounting.budget import Allocation, Budget, Neighbours, per_record_mu
 from dpbinagg.accounting.gdp import as_number
 from dpbinagg.accounting.ledger import Ledger
-from dpbinagg.analyst.estimators import OFFERED
+from dpbinagg.analyst.fit import OFFERED
 from dpbinagg.errors import (
     ArgumentError,
     BudgetError,
@@ -25,6 +25,7 @@ from dpbinagg.errors import (
     FormulaError,
 )
 from dpbinagg.formula import Design
+from dpbinagg.formula.describe import undeclared_names
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.domain import Domain, Numeric
@@ -152,27 +153,30 @@ class Settings:
         cls,
         *,
         mu: Any,
-        epsilon: Any,
-        delta: Any,
-        bounds: Any,
-        budget: Any,
-        partition: Any,
-        calibration: Any,
-        missing: Any,
-        neighbours: Any,
-        estimator: str,
+        epsilon: Any = None,
+        delta: Any = None,
+        bounds: Any = None,
+        budget: Any = None,
+        partition: Any = "privtree",
+        calibration: Any = "joint",
+        missing: Any = "drop",
+        neighbours: Any = "add-remove",
+        estimator: str = "refined",
+        models: int = 1,
     ) -> Settings:
-        """Validate what a caller passed."""
+        """Validate what a caller passed; the default budget depends on the number of models."""
         if not isinstance(partition, Partition):
             one_of("partition", partition, PARTITIONS)
         one_of("calibration", calibration, CALIBRATIONS)
         one_of("missing", missing, MISSING)
         one_of("neighbours", neighbours, NEIGHBOURS)
         one_of("estimator", estimator, OFFERED)
-        if budget is None:
+        if budget is None and calibration == "paper":
+            budget = Budget.paper()
+        elif budget is None:
             # The package's split, less the components that the estimator does not use.
             unused = {"refined": (), "combined": ("scores",)}.get(estimator, ("moments", "scores"))
-            budget = Budget.paper() if calibration == "paper" else Budget().without(*unused)
+            budget = Budget.of_study(models).without(*unused)
         if not isinstance(budget, Budget):
             raise BudgetError(
                 f"budget must be a Budget, got {type(budget).__name__}; "
@@ -298,13 +302,12 @@ def range_is_sought(design: Design, partition: str | Partition) -> bool:
     Not for those whose bounds are part of the model (levels of an integer) or of the caller's own
     partition, nor for those with few values anyway.
     """
-    names = dict.fromkeys((*design.variables, *design.response_variables))
     held = partition.variables if isinstance(partition, Partition) else ()
     return any(
-        isinstance(variable := design.domain[name], Numeric)
+        isinstance(variable, Numeric)
         and name not in (*design.fixed, *held)
         and needs_range(variable)
-        for name in names
+        for name, variable in design.domain.items()
     )
 
 
@@ -313,41 +316,37 @@ SHOWN = 6
 EXAMPLE = '["first", "second", ...]'
 
 
-def has_doubts(declared: Domain, source: Source) -> bool:
-    """Whether there is any column that `refuse_undeclared` may refuse, or a stranger in bounds."""
-    stored = source.schema
-    return any(name not in stored for name in declared) or any(
-        column.stored in _MESSAGES and name not in declared for name, column in stored.items()
-    )
+def declared_domain(
+    domain: Domain, source: Source, formulas: Iterable[str] = (), variables: Iterable[str] = ()
+) -> Domain:
+    """The caller's domain, and the truth values that the table stores as such.
 
-
-def refuse_undeclared(names: Sequence[str], declared: Domain, source: Source) -> None:
-    """Refuse columns of a formula that are neither declared nor plain numbers.
+    Columns of the formulas that are then neither declared nor plain numbers are refused.
 
     Parameters
     ----------
-    names : sequence of str
-        Variables of the formula whose levels it does not list itself.
-    declared : Domain
-        By the caller or by stored types.
+    domain : Domain
     source : Source
+    formulas : iterable of str
+    variables : iterable of str
+        Further variables.
 
     Raises
     ------
     DomainError
         It says what to write.
     """
+    declared = Domain({**source.declared(), **domain})
+    doubtful = {
+        name: column
+        for name, column in source.schema.items()
+        if column.stored in _MESSAGES and name not in declared
+    }
     strangers = [name for name in declared if name not in source.schema]
+    if not doubtful and not strangers:
+        return declared
+    names = [*(name for formula in formulas for name in undeclared_names(formula)), *variables]
     used = [name for name in names if name not in declared and name in source.schema]
-    _refuse_misspelled(strangers, used)
-    for name in used:
-        column = source.schema[name]
-        if column.stored in _MESSAGES:
-            raise DomainError(_MESSAGES[column.stored](name, column, source))
-
-
-def _refuse_misspelled(strangers: list[str], used: list[str]) -> None:
-    """A declared name that no column has, and that is nearly one which the formula uses."""
     for name in strangers:
         near = difflib.get_close_matches(name, used, n=1)
         if near:
@@ -355,6 +354,11 @@ def _refuse_misspelled(strangers: list[str], used: list[str]) -> None:
                 f"bounds[{name!r}]: data has no column {name!r}; did you mean {near[0]!r}, which "
                 "the formula uses and bounds does not declare?"
             )
+    for name in used:
+        if name in doubtful:
+            column = doubtful[name]
+            raise DomainError(_MESSAGES[column.stored](name, column, source))
+    return declared
 
 
 def _entry(name: str, value: str) -> str:

@@ -9,11 +9,11 @@ second moments are released as sums of products of ``g = (1, nu, codes, y')`` (s
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,11 @@ from dpbinagg.public.rounds import (
 )
 
 Floats = NDArray[np.float64]
+Said = TypeVar("Said", RoundAnswer, JointAnswer)
 
 
 MARGINS, RECORDS, MOMENTS = "one-way counts", "number of records", "second moments"
+CLOSER = "closer one-way counts"
 COUNTS, SUMS, RESPONSES = "bin counts", "bin sums of covariates", "bin sums of the response"
 SCORES = "residual scores"
 """Names of questions, as lists of mechanisms show them."""
@@ -119,25 +121,43 @@ def margin_question(
     return Question(MARGINS, weigh([(1.0, map_) for map_ in maps]), records="all")
 
 
-def margin_answer(question: Question, answer: Answer) -> dict[str, dict[str, Any]]:
-    """What `margin_question` was answered about each variable.
+def closer_question(edges: Mapping[str, Floats]) -> Question:
+    """A histogram of some numbers in narrower cells, jointly; numbers outside are counted apart."""
+    maps: list[tuple[float, Map]] = []
+    for name, its_edges in edges.items():
+        # The lower end is within.
+        ends = np.concatenate([[np.nextafter(its_edges[0], -np.inf)], its_edges[1:]])
+        maps.append((1.0, OneHot(NumberCells(name, ends, missing=True, outside=True))))
+    return Question(CLOSER, weigh(maps), records="all")
+
+
+def margin_answer(
+    question: Question, answer: Answer
+) -> tuple[dict[str, dict[str, Any]], Floats, float]:
+    """What `margin_question` or `closer_question` was answered.
 
     Returns
     -------
-    dict of dict
+    margins : dict of dict
         By variable: ``edges``, None for levels; ``counts`` of the cells; the noise ``sd`` of every
         count; how many records are ``missing``; and ``outside`` of what was declared: one number
         for levels, (below, above) for bounds, none where there are no bounds. Where the latter
         stand out of the noise they count in the outer cells too, since values are moved there.
+    numbers : (2,) array
+        Of complete and of incomplete records.
+    sd : float
+        Of the noise of either.
     """
     found: dict[str, dict[str, Any]] = {}
+    numbers, its_sd = np.zeros(2), math.inf
     for (_, map_), counts, scales in zip(
         question.groups, answer.values, answer.scales, strict=True
     ):
-        cells = map_.cells if isinstance(map_, OneHot) else None
+        cells, sd = map_.cells if isinstance(map_, OneHot) else None, float(scales[0])
+        if isinstance(cells, Completeness):
+            numbers, its_sd = counts, sd
         if not isinstance(cells, NumberCells | LevelCells):
             continue
-        sd = float(scales[0])
         edges = cells.edges if isinstance(cells, NumberCells) else None
         within = cells.n_levels if isinstance(cells, LevelCells) else len(cells.edges) - 1
         inner, outside = counts[:within].copy(), counts[within:-1]
@@ -150,17 +170,7 @@ def margin_answer(question: Question, answer: Answer) -> dict[str, dict[str, Any
             "missing": float(counts[-1]),
             "outside": outside,
         }
-    return found
-
-
-def completeness_answer(question: Question, answer: Answer) -> tuple[Floats, float]:
-    """Noisy numbers of complete and of incomplete records, (2,), and the noise of each."""
-    for (_, map_), counts, scales in zip(
-        question.groups, answer.values, answer.scales, strict=True
-    ):
-        if isinstance(map_, OneHot) and isinstance(map_.cells, Completeness):
-            return counts, float(scales[0])
-    raise ValueError("a question about margins must hold the number of records")
+    return found, numbers, its_sd
 
 
 def moment_question(request: MomentRequest, rows: Rows) -> Question:
@@ -258,13 +268,15 @@ def joint_question(request: JointRequest, rows: Rows) -> Question:
 
 def joint_answer(request: JointRequest, answer: Answer) -> tuple[JointAnswer, JointAnswer]:
     """The answer to `joint_question`, and its noise."""
+    names = joint_weights(request.last)
+    return _by_name(JointAnswer, names, answer.values), _by_name(JointAnswer, names, answer.scales)
 
-    def read(groups: Sequence[Floats]) -> JointAnswer:
-        found = dict(zip(joint_weights(request.last), groups, strict=True))
-        score = found.pop("score")
-        return JointAnswer(score=score[:-1], inside=float(score[-1]), **found)
 
-    return read(answer.values), read(answer.scales)
+def _by_name(kind: type[Said], names: Iterable[str], groups: Sequence[Floats]) -> Said:
+    """The groups of an answer by name; the last of the score is the sum inside the clip."""
+    found = dict(zip(names, groups, strict=True))
+    score = found.pop("score")
+    return kind(score=score[:-1], inside=float(score[-1]), **found)
 
 
 def joint_request(question: Question) -> JointRequest:
@@ -323,13 +335,8 @@ def matrix_limits(question: Question) -> dict[str, Any]:
 
 def round_answer(request: RoundRequest, answer: Answer) -> tuple[RoundAnswer, RoundAnswer]:
     """The answer to `round_question`, and its noise."""
-
-    def read(groups: Sequence[Floats]) -> RoundAnswer:
-        found = dict(zip(weights(request), groups, strict=True))
-        score = found.pop("score")
-        return RoundAnswer(score=score[:-1], inside=float(score[-1]), **found)
-
-    return read(answer.values), read(answer.scales)
+    names = weights(request)
+    return _by_name(RoundAnswer, names, answer.values), _by_name(RoundAnswer, names, answer.scales)
 
 
 def moment_request(question: Question) -> MomentRequest:

@@ -1,17 +1,132 @@
-"""The README of a release folder, in the order that social-science data editors ask for."""
+"""The README of a release folder, in the order that social-science data editors ask for.
+
+And what the people who publish a release say about it, there and on its page.
+"""
 
 from __future__ import annotations
 
+import datetime
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from dpbinagg.accounting.budget import RELATIONS
+from dpbinagg.errors import ReleaseError
 from dpbinagg.public.domain import Categorical, Variable
-from dpbinagg.release.about import NOT_STATED, About
 from dpbinagg.release.scripts import template
 from dpbinagg.release.transcript import Released
+
+NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Facts for the README that only its publisher knows; what is not given is not stated.
+
+    Attributes
+    ----------
+    title : str
+        Of the data or of the study.
+    unit_of_observation : str
+        What one record is: "one person aged 18 or older".
+    description : str
+        What the data are about, how and when they were collected.
+    provenance : str
+        Where the records come from and who may apply for them.
+    steward : str
+        Who is responsible for the data.
+    contact : str
+        Whom to ask, with an address.
+    licence : str
+        Under which the files of the folder are published.
+    date : str or date
+        Of the publication.
+    """
+
+    title: str | None = None
+    unit_of_observation: str | None = None
+    description: str | None = None
+    provenance: str | None = None
+    steward: str | None = None
+    contact: str | None = None
+    licence: str | None = None
+    date: str | datetime.date | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, datetime.datetime):
+                value = value.date()
+            if field.name == "date" and isinstance(value, datetime.date):
+                value = value.isoformat()
+            if value is not None and not isinstance(value, str):
+                raise ReleaseError(
+                    f"{field.name} must be a text, got {type(value).__name__}; write it as it "
+                    "should stand in the README, or leave it out"
+                )
+            plain = " ".join((value or "").split())
+            object.__setattr__(self, field.name, plain or None)
+
+    def said(self, name: str) -> str:
+        """A fact, or that it is not stated.
+
+        Examples
+        --------
+        >>> About(steward="Office of Statistics").said("steward")
+        'Office of Statistics'
+        >>> About().said("licence")
+        'not stated'
+        """
+        return getattr(self, name) or NOT_STATED
+
+
+LONGEST = 300
+"""Letters that fit where these facts are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Facts about the data that only their steward knows; all public."""
+
+    data: str = ""
+    steward: str = ""
+    date: str = ""
+
+    @classmethod
+    def of(cls, data: str | None, steward: str | None, date: str | datetime.date | None) -> Origin:
+        """Check what a caller passed."""
+        day = date.isoformat()[:10] if isinstance(date, datetime.date) else date
+        return cls(_text("data", data), _text("steward", steward), _text("date", day))
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Heading and text of what is known."""
+        known = (("Data", self.data), ("Steward", self.steward), ("Date", self.date))
+        return [(name, text) for name, text in known if text]
+
+    @property
+    def citation(self) -> str:
+        """How to cite the data, as far as they are named."""
+        if not self.data:
+            return ""
+        year = f" ({self.date[:4]})" if self.date[:4].isdigit() else ""
+        who = f"{self.steward}{year}. " if self.steward else ""
+        return f"{who}{self.data}{'' if self.steward else year}."
+
+
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
+        kind = "a table or number" if not isinstance(value, str) else "empty or too long a text"
+        raise ReleaseError(
+            f"{name} must be a text of at most {LONGEST} letters for the page, such as "
+            f"'Wage survey 2024', got {kind}"
+        )
+    return " ".join(value.split())
+
 
 STATISTICS = ("bins.csv", "moments.csv", "release.json", "transcript.json")
 SOFTWARE = ("numpy", "scipy", "pandas", "patsy", "statsmodels", "opendp")

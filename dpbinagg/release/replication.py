@@ -1,4 +1,7 @@
-"""What a replicator needs: coefficients, their covariance, synthetic rows, codebook, scripts."""
+"""All files of a release folder but the README, the page and the manifest.
+
+What a replicator needs: coefficients, their covariance, synthetic rows, codebook, scripts.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import pandas as pd
 from dpbinagg.errors import DomainError
 from dpbinagg.public.codebook import CODEBOOK_COLUMNS, codebook_text, row_of_variable
 from dpbinagg.public.domain import Domain
+from dpbinagg.release.dialects import short_names
 from dpbinagg.release.exports import frame_to_csv, table_bytes, table_files
-from dpbinagg.release.names import short_names
-from dpbinagg.release.plain import domain_to_plain, to_json
+from dpbinagg.release.saving import domain_to_plain, privacy_file, statistics_files, to_json
 from dpbinagg.release.scripts import Job, scripts, template
 from dpbinagg.release.transcript import Released
 
@@ -21,14 +24,14 @@ TABLE, COPIES = "synthetic", "synthetic_copies"
 READERS = {"dpbinagg.R": "dpbinagg.R", "dpbinagg.ado": "dpbinagg.ado"}
 
 
-def replication_files(
+def package_files(
     release: Released,
     results: Any,
     table: pd.DataFrame,
     copies: pd.DataFrame | None = None,
     formats: Sequence[str] = (),
 ) -> dict[str, bytes]:
-    """The files that let somebody else reproduce the regression and use its numbers.
+    """The statistics, the guarantee, and what reproduces the regression and uses its numbers.
 
     Parameters
     ----------
@@ -42,7 +45,8 @@ def replication_files(
     formats : sequence of {"parquet", "dta"}
         Further forms of the synthetic table.
     """
-    made = {**estimate_files(results), **table_files(table, TABLE)}
+    made = {**statistics_files(release), "privacy.txt": privacy_file(results.privacy)}
+    made |= {**estimate_files(results), **table_files(table, TABLE)}
     file = next(name for name in made if name.startswith(f"{TABLE}."))
     if copies is not None:
         made |= table_files(copies, COPIES)

@@ -14,15 +14,17 @@ import pandas as pd
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, rows_of
 from dpbinagg.release.dialects import (
+    CONSTANT,
     Dialect,
     Untranslatable,
     r_dialect,
+    r_variables,
     stata_dialect,
+    stata_variables,
     strip,
     word_columns,
 )
 from dpbinagg.release.exports import frame_to_csv
-from dpbinagg.release.names import CONSTANT, r_variables, stata_variables
 
 CSV_TABLE, COLUMNS = "synthetic.csv", "synthetic_design.csv"
 SHARE, WHOLE_SHARE = 1e-6, 0.05

@@ -5,10 +5,9 @@ Estimators, statistics and files are all folds over it.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from dpbinagg.public.domain import Domain
 from dpbinagg.public.partition import Partition
 from dpbinagg.public.rounds import JointAnswer, JointRequest, RoundAnswer, RoundRequest
 from dpbinagg.release.questions import (
+    CLOSER,
     COUNTS,
     JOINT,
     MARGINS,
@@ -40,7 +40,6 @@ from dpbinagg.release.questions import (
     column_map,
     column_moments,
     columns_in_bins,
-    completeness_answer,
     from_plain,
     joint_answer,
     joint_request,
@@ -94,24 +93,15 @@ def _check_shapes(question: Question, answer: Answer) -> None:
             raise ValueError("an answer must have the shape that its question asks for")
 
 
-class Transcript(Sequence[Entry]):
+class Transcript(tuple[Entry, ...]):
     """All questions of a release with their answers, in order."""
-
-    def __init__(self, entries: Sequence[Entry] = ()) -> None:
-        self._entries = tuple(entries)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._entries[place]
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def __repr__(self) -> str:
         return f"<Transcript: {', '.join(entry.question.name for entry in self)}>"
 
     def of(self, name: str) -> Iterator[Entry]:
         """The entries of that name."""
-        return (entry for entry in self._entries if entry.question.name == name)
+        return (entry for entry in self if entry.question.name == name)
 
     def first(self, name: str) -> Entry | None:
         """The first entry of that name, None if it was not asked."""
@@ -120,15 +110,12 @@ class Transcript(Sequence[Entry]):
     def with_answers(self, answers: Mapping[str, Answer]) -> Transcript:
         """The same questions, with other answers to those that `answers` names."""
         return Transcript(
-            [
-                replace(entry, answer=answers.get(entry.question.name, entry.answer))
-                for entry in self
-            ]
+            replace(entry, answer=answers.get(entry.question.name, entry.answer)) for entry in self
         )
 
     def without(self, *names: str) -> Transcript:
         """The entries of other names."""
-        return Transcript([entry for entry in self if entry.question.name not in names])
+        return Transcript(entry for entry in self if entry.question.name not in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +233,8 @@ class Released:
     def outer(self) -> Design:
         """The formula on the bounds that contributions to moments and rounds were held to."""
         constants = dict(self.design.constants)
-        design = build_design(self.formula, self.declared, constants, apart=False)
-        return design.bounded_by(self.domain)
+        design = build_design(self.design.formula, self.declared, constants, apart=False)
+        return design.bounded_by(self.design.domain)
 
     @property
     def bin_scaling(self) -> BinScaling:
@@ -301,32 +288,6 @@ class JointRound:
     matrices: dict[str, Entry]
 
 
-def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
-    """One-way counts of every variable, the last look at it; see `margin_answer`."""
-    found: dict[str, dict[str, Any]] = {}
-    for entry in transcript.of(MARGINS):
-        for name, one in margin_answer(entry.question, entry.answer).items():
-            # A second look is within a range that was found.
-            if name in found:
-                one["outside"] = found[name]["outside"]
-            found[name] = one
-    return found
-
-
-def numbers(transcript: Transcript) -> tuple[Floats, float]:
-    """Numbers of complete and of incomplete records by the one-way counts, and their noise.
-
-    Several counts are weighed by the inverse squares of their noise; an infinite one if nothing is
-    known.
-    """
-    weight, total = 0.0, np.zeros(2)
-    for entry in transcript.of(MARGINS):
-        counts, sd = completeness_answer(entry.question, entry.answer)
-        weight += sd**-2
-        total += counts * sd**-2
-    return (total / weight, weight**-0.5) if weight else (total, math.inf)
-
-
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What one-way counts say of the records that a model can and cannot use.
@@ -334,9 +295,10 @@ class Counted:
     Attributes
     ----------
     margins : dict of dict
-        By variable; see `margin_answer`.
+        By variable, the last look at it; see `margin_answer`.
     complete, incomplete : float
-        Noisy numbers of records with a value in every variable, and of the others.
+        Noisy numbers of records with a value in every variable, and of the others. Several counts
+        are weighed by the inverse squares of their noise.
     sd : float
         Of the noise of either.
     """
@@ -347,19 +309,35 @@ class Counted:
     sd: float
 
 
+@lru_cache(maxsize=8)
 def counted(transcript: Transcript) -> Counted | None:
     """What the one-way counts of a transcript say; None if they were not asked for."""
-    known = margins(transcript)
+    known: dict[str, dict[str, Any]] = {}
+    weight, total = 0.0, np.zeros(2)
+    for entry in transcript.of(MARGINS):
+        found, counts, sd = margin_answer(entry.question, entry.answer)
+        for name, one in found.items():
+            # A second look is within a range that was found.
+            if name in known:
+                one["outside"] = known[name]["outside"]
+            known[name] = one
+        weight += sd**-2
+        total += counts * sd**-2
     if not known:
         return None
-    counts, sd = numbers(transcript)
-    return Counted(known, float(counts[0]), float(counts[1]), sd)
+    return Counted(known, float(total[0] / weight), float(total[1] / weight), weight**-0.5)
 
 
-def number(transcript: Transcript) -> tuple[float, float]:
-    """Number of complete records by the one-way counts, and its noise."""
-    counts, sd = numbers(transcript)
-    return float(counts[0]), sd
+def margins(transcript: Transcript) -> dict[str, dict[str, Any]]:
+    """One-way counts of every variable, none if they were not asked for; see `margin_answer`."""
+    known = counted(transcript)
+    return {} if known is None else known.margins
+
+
+def closer(transcript: Transcript) -> dict[str, dict[str, Any]]:
+    """Counts of numbers in narrower cells, where they were asked for; see `margin_answer`."""
+    entry = transcript.first(CLOSER)
+    return {} if entry is None else margin_answer(entry.question, entry.answer)[0]
 
 
 def statistics_of(
@@ -412,12 +390,11 @@ def model_statistics(
         Of a declared model, which has rounds of its own.
     """
     found: tuple[Statistics, Statistics] = ({}, {})
-    names = (*design.variables, *design.response_variables)
     for table, source in zip(found, (whole.statistics, whole.noise_scales), strict=True):
         keys = ("total", "incomplete", "products")
         table |= {key: source[key] for key in keys if key in source}
         if "margins" in source:
-            table["margins"] = {key: source["margins"][key] for key in names}
+            table["margins"] = {key: source["margins"][key] for key in design.domain}
     entry = whole.transcript.first(MOMENTS)
     if entry is not None:
         request = moment_request(entry.question)

@@ -9,20 +9,23 @@ import numpy as np
 
 from dpbinagg.report.inference import CELL
 from dpbinagg.report.margins import Counts, Margin
-from dpbinagg.report.markup import Markup, el, join, number
-from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
-from dpbinagg.report.svg import (
+from dpbinagg.report.markup import (
     LEAST_ROOM,
     LETTER,
+    Markup,
     Scale,
+    el,
+    join,
     line,
     mark,
+    number,
     rect,
     shorten,
     svg,
     text,
     ticks,
 )
+from dpbinagg.report.pictures import Axis, Coefficients, Density, Floats, Means, Series
 from dpbinagg.report.tables import significant
 
 LEVELS = 9

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dpbinagg.analyst.estimators import NEEDS, without_noise
+from dpbinagg.analyst.fit import NEEDS, without_noise
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.report import tables
 from dpbinagg.report.inference import CELL, identified, masked, require_alpha

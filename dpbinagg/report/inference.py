@@ -257,7 +257,7 @@ def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     points: dict[str, Any] = dict(public_points(design, least, rng))
     size = len(next(iter(points.values())))
     points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
-    exog, endog = design.columns(points), design.response(points)
+    exog, endog, _ = design.row_map()(points)
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
     if len(endog) < 2:
@@ -464,13 +464,14 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     @cached_property
     def fit_statistics(self) -> FitStatistics | None:
         """Fit statistics of the best estimate of this model; None where they are not released."""
-        return self._statistics(self._best)
+        return self._fit_of(self._best)
 
     @cached_property
     def scale_noise(self) -> float | None:
         """As `scale_se`; None where it is not released."""
-        same = self._of_scale is self._best
-        found = self.fit_statistics if same else self._statistics(self._of_scale)
+        found = self.fit_statistics
+        if self._of_scale is not self._best:
+            found = self._fit_of(self._of_scale)
         return None if found is None else found.scale_se
 
     @property
@@ -479,7 +480,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         noise = self.scale_noise
         return None if noise is None else noise / (2.0 * self.sigma)
 
-    def _statistics(self, estimate: Estimate) -> FitStatistics | None:
+    def _fit_of(self, estimate: Estimate) -> FitStatistics | None:
         return fit_statistics(
             self.release, self.release.steps, self.design, estimate, self.model.k_constant
         )

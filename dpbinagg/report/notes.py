@@ -14,7 +14,7 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import NothingLeftError
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.release.questions import SEEN
+from dpbinagg.release.questions import MOMENTS, SEEN
 from dpbinagg.release.transcript import Counted, Released, counted
 from dpbinagg.report.inference import MOST_TERMS, Flags, identified
 from dpbinagg.report.tables import (
@@ -50,6 +50,10 @@ MOST_NAMES, MOST_LEVELS = 6, 8
 
 Margins = Mapping[str, Mapping[str, Any]]
 
+SEEDED = (
+    "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the seed can "
+    "remove it."
+)
 METHOD: dict[str, str] = {
     "naive": (
         "This is what least squares on the noisy bins gives when the noise is ignored: the "
@@ -75,9 +79,9 @@ def remedy(notes: tuple[str, ...]) -> list[str]:
 
 def explain(results: DPResults, slim: bool = False) -> list[str]:
     """All notes of a results object, the most urgent first; `slim` leaves out what is routine."""
-    release = results.release
+    release, privacy = results.release, results.release.privacy
     notes: list[str] = []
-    if not release.privacy.secure:
+    if not privacy.secure:
         notes.append(
             "NOT FOR PUBLICATION: the noise came from a seeded generator (rng was given), so "
             "whoever knows the seed can remove it."
@@ -85,7 +89,7 @@ def explain(results: DPResults, slim: bool = False) -> list[str]:
     unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
     notes += unknown
     known = counted(release.transcript)
-    notes += unseen(known, release.domain, results.design.variables)
+    notes += unseen(known, results.design.domain, results.design.variables)
     if unknown and math.isfinite(results.fvalue):
         notes.append("The F test is of the coefficients that are identified.")
     if not results.estimate.identified and not unknown:
@@ -103,23 +107,21 @@ def explain(results: DPResults, slim: bool = False) -> list[str]:
     notes.append(METHOD.get(results.estimator, HONEST))
     notes += [] if slim else _fit_noise(results)
     notes.append(
-        f"Privacy: mu = {release.mu:.4g} (Gaussian differential privacy) against "
-        f"{RELATIONS[release.privacy.neighbours]}, which implies epsilon = {results.epsilon:.3g} "
-        f"at delta = {power(results.delta)}."
-        + f" {EXACT_BIT}"
-        * (release.privacy.missing == "raise")
+        f"Privacy: mu = {privacy.mu:.4g} (Gaussian differential privacy) against "
+        f"{RELATIONS[privacy.neighbours]}, which implies epsilon = {results.epsilon:.3g} "
+        f"at delta = {power(results.delta)}." + f" {EXACT_BIT}" * (privacy.missing == "raise")
     )
     if release.calibration == "paper":
-        claimed = release.privacy.claimed_mu
+        claimed = privacy.claimed_mu
         notes.append(
             "The noise was calibrated as published, which for this model protects as it says."
-            if math.isclose(claimed, release.mu)
+            if math.isclose(claimed, privacy.mu)
             else "The noise was calibrated as published, which protects less than it says: it "
-            f"claims mu = {claimed:.4g}, and the true guarantee is the mu = {release.mu:.4g} "
+            f"claims mu = {claimed:.4g}, and the true guarantee is the mu = {privacy.mu:.4g} "
             "shown here."
         )
     if not slim:
-        notes += _ranges(release, results.design.response_variables + results.design.variables)
+        notes += _ranges(release, results.design.names)
     return notes
 
 
@@ -251,8 +253,9 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     An estimate from moments or scores holds values to the declared bounds, and to ranges that were
     found where there are none; bins and synthetic data keep to narrower ranges throughout.
     """
-    outer = "moments" in release.statistics
-    held = release.outer.domain if outer else release.domain
+    outer = release.transcript.first(MOMENTS) is not None
+    working = release.design.domain
+    held = release.outer.domain if outer else working
     texts = []
     beyond = outside(counted(release.transcript), release.declared)
     for name in dict.fromkeys(names):
@@ -270,12 +273,12 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
         place = "release.outer.domain" if outer else "release.domain"
         texts = [*texts[:MOST_RANGES], f"and {more} more (see {place})"]
     notes = [f"Values outside these bounds were moved to the nearest end: {', '.join(texts)}."]
-    narrower = [n for n in dict.fromkeys(names) if repr(held[n]) != repr(release.domain[n])]
+    narrower = [n for n in dict.fromkeys(names) if held[n] != working[n]]
     if narrower:
         shown = ", ".join(
             f"{n} {_span(v)}"
             for n in narrower[:MOST_RANGES]
-            if isinstance(v := release.domain[n], Numeric)
+            if isinstance(v := working[n], Numeric)
         )
         notes.append(f"Bins and synthetic data keep to where records were seen: {shown}.")
     return notes

@@ -1,4 +1,4 @@
-"""Plots in matplotlib, an extra that is imported when used."""
+"""Plots with matplotlib: coefficients, bins, synthetic records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,107 @@ import numpy as np
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.release.transcript import Released
-from dpbinagg.report import canvas, margins, palette, pictures
+from dpbinagg.report import margins, palette, pictures
+from dpbinagg.report.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpbinagg.inputs import SyntheticKind
     from dpbinagg.report.results import DPResults
+
+MOST_LETTERS = 30
+"""Letters of all levels together that fit under a small picture."""
+
+
+def mark_axis(side: Any, axis: pictures.Axis) -> None:
+    """Name an axis and its values."""
+    side.set_label_text(plain(axis.name))
+    if axis.labels is not None:
+        mark_levels(side, axis.centres, axis.labels)
+    elif axis.integer:
+        whole_numbers(side)
+
+
+def whole_numbers(side: Any) -> None:
+    """Mark whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    side.set_major_locator(MaxNLocator(integer=True))
+
+
+def mark_levels(side: Any, places: Any, labels: Sequence[str]) -> None:
+    """Name the levels of an axis, slanted on an x axis where they would overlap."""
+    short = [plain(shorten(label)) for label in labels]
+    side.set_ticks(places, short)
+    if side.axis_name == "x" and sum(map(len, short)) > MOST_LETTERS:
+        for label in side.get_ticklabels():
+            label.set(rotation=40, ha="right", rotation_mode="anchor")
+
+
+def shorten(words: str, most: int = 16) -> str:
+    """`words`, cut with an ellipsis after so many letters."""
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def finish(ax: Any, title: str, grid: str = "") -> None:
+    """Title, frame and grid."""
+    ax.set_title(title, loc="left", fontsize="large")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if grid:
+        ax.grid(axis=grid, color=palette.GRID, linewidth=0.7)
+        ax.set_axisbelow(True)
+
+
+def legend(ax: Any, new: bool) -> None:
+    """A legend under a figure of its own, or within the axes that were given."""
+    if new:
+        ax.figure.legend(loc="outside lower left", ncols=2, frameon=False)
+    else:
+        ax.legend(fontsize="small", frameon=False)
+
+
+def legend_of_all(panels: Any, order: Sequence[str]) -> None:
+    """One legend under the figure for what the panels show."""
+    entries: dict[str, Any] = {}
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        entries |= dict(zip(labels, handles, strict=True))
+    names = [name for name in order if name in entries]
+    panels[0].figure.legend(
+        [entries[name] for name in names], names, loc="outside lower left", ncols=2, frameon=False
+    )
+
+
+def plain(text: str) -> str:
+    """`text` as it is: a dollar sign does not start a formula."""
+    return text.replace("$", r"\$")
+
+
+def pyplot() -> Any:
+    """matplotlib, or what to do where it is missing."""
+    return require("matplotlib.pyplot", "plot", "plots", "report(path) draws its own pictures")
+
+
+def new_axes(size: tuple[float, float]) -> Any:
+    """Axes in a figure of their own."""
+    return pyplot().subplots(figsize=size, layout="constrained")[1]
+
+
+def new_grid(panels: int, labels: Sequence[Sequence[str]]) -> Any:
+    """Axes in a figure, up to three in a row, with room for the names of levels."""
+    columns = min(panels, 3)
+    rows = -(-panels // columns)
+    slanted = any(sum(len(shorten(name)) for name in names) > MOST_LETTERS for names in labels)
+    size = (max(3.3 * columns, 5.0), (3.3 if slanted else 2.5) * rows)
+    figure, axes = pyplot().subplots(
+        rows, columns, figsize=size, layout="constrained", squeeze=False
+    )
+    for unused in axes.ravel()[panels:]:
+        figure.delaxes(unused)
+    return axes.ravel()[:panels]
+
 
 STYLES = (
     {"color": palette.PRIVATE, "marker": "o", "linestyle": "-"},
@@ -78,7 +172,7 @@ def plot_coefficients(
     rows = len(shown.names)
     new = ax is None
     if new:
-        ax = canvas.new_axes((7.0, 1.4 + 0.45 * rows))
+        ax = new_axes((7.0, 1.4 + 0.45 * rows))
     place = np.arange(rows)[::-1]
     ax.axvline(0.0, color=palette.INK, linewidth=1.0, zorder=1)
     gap = 0.14 if len(shown.series) > 1 else 0.0
@@ -98,14 +192,14 @@ def plot_coefficients(
         )
         bars[0].set_linestyle(style["linestyle"])
         line.set_markeredgewidth(1.4)
-    ax.set_yticks(place, [canvas.plain(canvas.shorten(name, 36)) for name in shown.names])
+    ax.set_yticks(place, [plain(shorten(name, 36)) for name in shown.names])
     ax.set_ylim(-0.6, rows - 0.4)
     what = "per standard deviation" if shown.standardised else "coefficient"
     ax.locator_params(axis="x", nbins=6)
     ax.set_xlabel(f"{what}, {100 * shown.level:g}% interval")
-    canvas.finish(ax, title or canvas.plain(f"What goes with {shown.response}"), grid="x")
+    finish(ax, title or plain(f"What goes with {shown.response}"), grid="x")
     if len(shown.series) > 1:
-        canvas.legend(ax, new)
+        legend(ax, new)
     return ax
 
 
@@ -187,7 +281,7 @@ def plot_synthetic(
     shown = margins.margins(results, variables, synthetic, kind, rng)
     new = axes is None
     if new:
-        axes = canvas.new_grid(len(shown), [one.labels or () for one in shown])
+        axes = new_grid(len(shown), [one.labels or () for one in shown])
     panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(panels) < len(shown):
         raise ReleaseError(
@@ -196,13 +290,13 @@ def plot_synthetic(
     for panel, one in zip(panels, shown, strict=False):
         _plot_margin(panel, one)
     if new:
-        canvas.legend_of_all(panels, (SYNTHETIC, SPREAD, ALLOWED, MEAN))
+        legend_of_all(panels, (SYNTHETIC, SPREAD, ALLOWED, MEAN))
     return panels[0] if isinstance(variables, str) else panels[: len(shown)]
 
 
 def _plot_means(shown: pictures.Means, ax: Any, title: str | None) -> Any:
     new = ax is None
-    ax = canvas.new_axes((7.0, 4.4)) if new else ax
+    ax = new_axes((7.0, 4.4)) if new else ax
     ax.errorbar(
         shown.x.centres,
         shown.mean,
@@ -226,18 +320,16 @@ def _plot_means(shown: pictures.Means, ax: Any, title: str | None) -> Any:
             label="mean of the fit",
             zorder=4,
         )
-    canvas.mark_axis(ax.xaxis, shown.x)
+    mark_axis(ax.xaxis, shown.x)
     ax.set_xlim(shown.x.edges[0], shown.x.edges[-1])
-    ax.set_ylabel(canvas.plain(shown.response))
-    canvas.finish(
-        ax, title or canvas.plain(f"Mean of {shown.response} by {shown.x.name}"), grid="y"
-    )
-    canvas.legend(ax, new)
+    ax.set_ylabel(plain(shown.response))
+    finish(ax, title or plain(f"Mean of {shown.response} by {shown.x.name}"), grid="y")
+    legend(ax, new)
     return ax
 
 
 def _plot_density(shown: pictures.Density, ax: Any, title: str | None) -> Any:
-    ax = canvas.new_axes((6.4, 4.8)) if ax is None else ax
+    ax = new_axes((6.4, 4.8)) if ax is None else ax
     # Only now: without matplotlib the line above says what to install.
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
@@ -255,8 +347,8 @@ def _plot_density(shown: pictures.Density, ax: Any, title: str | None) -> Any:
     bar.outline.set_visible(False)
     bar.set_label("noisy count per unit of area")
     for side, axis in ((ax.xaxis, shown.x), (ax.yaxis, shown.y)):
-        canvas.mark_axis(side, axis)
-    canvas.finish(ax, title or canvas.plain(f"Bins over {shown.x.name} and {shown.y.name}"))
+        mark_axis(side, axis)
+    finish(ax, title or plain(f"Bins over {shown.x.name} and {shown.y.name}"))
     return ax
 
 
@@ -272,12 +364,12 @@ def _plot_margin(ax: Any, shown: margins.Margin) -> None:
         ax.axvspan(value - half, value + half, color=palette.RELEASED, alpha=0.15, linewidth=0)
         ax.axvline(value, color=palette.RELEASED, linewidth=1.4, label=MEAN)
     if shown.labels:
-        canvas.mark_levels(ax.xaxis, middles, shown.labels)
+        mark_levels(ax.xaxis, middles, shown.labels)
     elif shown.integer:
-        canvas.whole_numbers(ax.xaxis)
+        whole_numbers(ax.xaxis)
     ax.set_yticks([])
     ax.set_ylim(0.0, shown.top)
-    canvas.finish(ax, canvas.plain(shown.name))
+    finish(ax, plain(shown.name))
     ax.spines["left"].set_visible(False)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.accounting.budget import Privacy
-from dpbinagg.analyst.estimators import NEEDS, shown
+from dpbinagg.analyst.fit import NAMES, NEEDS
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.analyst.synthesis.tables import formula_for, synthesize
 from dpbinagg.analyst.types import Estimate
@@ -125,9 +125,11 @@ class DPResults(Inference):
         scale = self._of_scale.scale
         unit = scale if scale > 0.0 else 1.0
         told = masked(estimate)
+        # statsmodels keeps what it computed here, and asks for it before it is there.
+        self._cache: dict[str, Any] = {}
         super().__init__(model, np.array(told.params), np.asarray(told.cov) / unit, scale)
         self.cov_params_default = np.array(told.cov)
-        self.cov_type = shown(estimate.cov_type)
+        self.cov_type = NAMES[estimate.cov_type]
         self.cov_kwds: dict[str, Any] = {}
         self.use_t = math.isfinite(estimate.df_resid)
         self.df_resid = float(estimate.df_resid)
@@ -187,9 +189,8 @@ class DPResults(Inference):
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on this estimate, and on records that it did without, in plain words."""
-        names = (*self.design.response_variables, *self.design.variables)
         known, declared = counted(self.release.transcript), self.release.declared
-        said = omissions(known, declared, names, self.nobs)
+        said = omissions(known, declared, self.design.names, self.nobs)
         return (*said, *self._extra_notes, *self.estimate.notes)
 
     @property

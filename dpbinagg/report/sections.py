@@ -1,28 +1,191 @@
-"""The sections of the report page."""
+"""The sections of the report page: what was found and promised, in plain words and tables."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
+from dpbinagg import __version__
 from dpbinagg.analyst.synthesis.supports import find_tag
 from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.release.readme import FILES, Origin
 from dpbinagg.release.transcript import Released
-from dpbinagg.report import charts, words
-from dpbinagg.report.downloads import downloads
-from dpbinagg.report.inference import CELL
+from dpbinagg.report import charts
+from dpbinagg.report.inference import CELL, identified
 from dpbinagg.report.markup import Child, Markup, el, section, table
 from dpbinagg.report.notes import range_source
-from dpbinagg.report.origin import Origin
-from dpbinagg.report.tables import number, power, readable, significant, whole
+from dpbinagg.report.tables import decimals_for, listed, number, power, readable, significant, whole
 
 if TYPE_CHECKING:
+    from dpbinagg.accounting.budget import Privacy
     from dpbinagg.report.compare import Comparison
     from dpbinagg.report.results import DPResults
+
+MOST_BYTES = 8_000_000
+"""Size beyond which a file stays beside the page: browsers open pages of some 20 MB slowly."""
+
+OFFERED = (
+    "synthetic.csv",
+    "synthetic.parquet",
+    "codebook.csv",
+    "codebook.json",
+    "coefficients.csv",
+    "vcov.csv",
+    "bins.csv",
+    "moments.csv",
+    "release.json",
+    "transcript.json",
+)
+MEDIA = {".csv": "text/csv", ".json": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file: its name, what it is, its media type and content."""
+
+    name: str
+    about: str
+    media: str
+    content: bytes
+
+    @property
+    def uri(self) -> str:
+        """The content as a data: address."""
+        return f"data:{self.media};base64,{base64.b64encode(self.content).decode()}"
+
+    @property
+    def size(self) -> str:
+        """The size in words."""
+        size = len(self.content)
+        if size < 1000:
+            return f"{size} bytes"
+        return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+
+
+def downloads(files: Mapping[str, bytes]) -> tuple[list[Download], list[Download]]:
+    """What a page offers of the files of a folder, and what is too large for it."""
+    found = [_download(name, files[name]) for name in OFFERED if name in files]
+    small = [file for file in found if len(file.content) <= MOST_BYTES]
+    return small, [file for file in found if file not in small]
+
+
+def _download(name: str, content: bytes) -> Download:
+    about = f"{FILES[name][0].upper()}{FILES[name][1:]}."
+    media = MEDIA.get(PurePath(name).suffix, "application/octet-stream")
+    return Download(name, about, media, content)
+
+
+MOST_FINDINGS = 6
+MOST_NAMES = 12
+SOME, LITTLE = 0.8, 0.95
+"""A guess that is right more often than this: some privacy, hardly any."""
+
+PAPER = (
+    "Lin, Slavković and Bhoomireddy (2026). Differentially Private Linear Regression and "
+    "Synthetic Data Generation with Statistical Guarantees. AISTATS. arXiv:2510.16974."
+)
+
+
+def headline(results: DPResults) -> str:
+    """What the page is about."""
+    return f"What goes with {readable(results.design.response_name)}: a private regression"
+
+
+def lead(results: DPResults) -> str:
+    """The model and the promise in two sentences."""
+    covariates = listed(results.design.variables)
+    on = f" with {covariates}" if covariates else ""
+    return (
+        f"This page reports how {readable(results.design.response_name)} goes{on} among about "
+        f"{whole(results.nobs)} records. {_promise(results.privacy)}"
+    )
+
+
+def _promise(privacy: Privacy) -> str:
+    """How far one can trust the noise, from the best guess that it allows."""
+    added = "Random noise was added before any number left the data"
+    if float(ndtr(privacy.mu / 2.0)) > LITTLE:
+        return f"{added}, but so little of it (mu = {privacy.mu:.3g}) that it protects hardly."
+    if float(ndtr(privacy.mu / 2.0)) > SOME:
+        return f"{added}, which limits what they tell about any one person."
+    if privacy.neighbours == "add-remove":
+        return f"{added}, so that nobody can be sure whether a given person is among them."
+    return f"{added}, so that nobody can be sure what a given person's record says."
+
+
+def findings(
+    results: DPResults, alpha: float = 0.05
+) -> tuple[list[tuple[str, str, str, str]], int, str]:
+    """Identified coefficients whose intervals leave out zero, the clearest first.
+
+    Returns
+    -------
+    clear : list of (name, coefficient, low, high)
+    more : int
+        How many such coefficients are left out.
+    rest : str
+        Names of the others.
+    """
+    estimate, design = results.estimate, results.design
+    ends = results.conf_int(alpha)
+    told = np.flatnonzero(identified(estimate))
+    order = sorted(told.tolist(), key=lambda j: -abs(float(results.tvalues[j])))
+    clear, rest = [], []
+    for j in order:
+        name, low, high = (
+            readable(design.column_names[j], design.domain),
+            float(ends[j][0]),
+            float(ends[j][1]),
+        )
+        if j == design.intercept:
+            continue
+        if not (low > 0.0 or high < 0.0):
+            rest.append(name)
+            continue
+        places = decimals_for(float(estimate.bse[j]))
+        middle = number(float(estimate.params[j]), places)
+        sign = "+" if estimate.params[j] > 0 else ""
+        clear.append((name, sign + middle, number(low, places), number(high, places)))
+    more = max(len(clear) - MOST_FINDINGS, 0)
+    others = listed(rest) if len(rest) <= MOST_NAMES else f"{len(rest)} coefficients"
+    return clear[:MOST_FINDINGS], more, others
+
+
+def guess(privacy: Privacy) -> str:
+    """What mu means for somebody who tries to find out about one person.
+
+    With even odds beforehand the best test between neighbouring tables is right with
+    probability ``Phi(mu/2)`` at most.
+    """
+    right = f"{100 * float(ndtr(privacy.mu / 2.0)):.0f}%"
+    if privacy.neighbours == "add-remove":
+        what = "whether one given person is in the data"
+    else:
+        what = "which of two possible records one given person has"
+    return (
+        f"Suppose somebody tries to find out {what}, holds both answers equally likely, and knows "
+        f"everything about everybody else. From all that was released they guess right at most "
+        f"{right} of the time; tossing a coin gives 50%."
+    )
+
+
+def citation(results: DPResults) -> str:
+    """How to cite the analysis."""
+    return (
+        f"The dpbinagg authors. dpbinagg: differentially private linear regression and synthetic "
+        f"data, version {__version__} ({results.estimator} estimator, mu = "
+        f"{results.release.mu:.4g})."
+    )
+
 
 EXPONENTS = [-k / 5.0 for k in range(5, 61)]
 """Powers of ten of delta on the curve, from 0.1 to 1e-12."""
@@ -32,10 +195,10 @@ TABLED = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
 
 def top(results: DPResults, title: str | None, about: Origin) -> Markup:
     """Headline, promise, warnings, and what was found."""
-    clear, more, rest = words.findings(results)
+    clear, more, rest = findings(results)
     parts: list[Child] = [
-        el("h1", title or words.headline(results)),
-        el("p", words.lead(results), class_="lead"),
+        el("h1", title or headline(results)),
+        el("p", lead(results), class_="lead"),
         _origin(about),
         [_banner(text) for text in _warnings(results)],
         _facts(results),
@@ -146,7 +309,7 @@ def privacy(results: DPResults) -> Markup:
     return section(
         "privacy",
         "Privacy",
-        el("p", words.guess(promise), class_="lead"),
+        el("p", guess(promise), class_="lead"),
         _curve(results, points) if points else Markup(""),
         el("h3", "For the methods section"),
         el("p", promise.statement, class_="quote"),
@@ -219,7 +382,7 @@ def _digits(value: float) -> str:
 def ranges(results: DPResults) -> Markup:
     """Ranges and levels, and the notes under the table."""
     release = results.release
-    names = dict.fromkeys([*release.design.response_variables, *release.design.variables])
+    names = release.design.names
     rows = [[name, *_range(release, name)] for name in names]
     notes = [note for note in results.summary().notes if note not in _warnings(results)]
     return section(
@@ -264,9 +427,9 @@ def cite(results: DPResults, about: Origin) -> Markup:
         "How to cite",
         data if about.citation else [],
         el("p", "The software:"),
-        el("p", words.citation(results), class_="quote"),
+        el("p", citation(results), class_="quote"),
         el("p", "The method that it builds on:"),
-        el("p", words.PAPER, class_="quote"),
+        el("p", PAPER, class_="quote"),
     )
 
 

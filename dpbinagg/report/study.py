@@ -12,9 +12,9 @@ import pandas as pd
 
 from dpbinagg.errors import IdentificationWarning, ReleaseError
 from dpbinagg.public.arguments import explains_arguments
-from dpbinagg.report import study_folder
-from dpbinagg.report.model_columns import summary_table
-from dpbinagg.report.origin import Origin
+from dpbinagg.release.readme import Origin
+from dpbinagg.report import publish
+from dpbinagg.report.side_by_side import summary_table
 from dpbinagg.report.verbs import Release
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Study(Mapping[str, "DPResults"]):
         Path
             The folder.
         """
-        return study_folder.save_study(self, folder, overwrite, **options)
+        return publish.save_study(self, folder, overwrite, **options)
 
     @explains_arguments
     def report(
@@ -205,4 +205,4 @@ class Study(Mapping[str, "DPResults"]):
         Path
             Where the page is.
         """
-        return study_folder.report_study(self, path, title, Origin.of(data, steward, date))
+        return publish.report_study(self, path, title, Origin.of(data, steward, date))

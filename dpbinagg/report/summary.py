@@ -7,9 +7,10 @@ import html
 import io
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ MODEL_INFOS: dict[str, Callable[[Any], str]] = {
 """Rows under the coefficients in statsmodels' `summary_col`."""
 
 
+@dataclass(eq=False, repr=False)
 class DPSummary(Summary):  # type: ignore[misc]
     """statsmodels' `Summary` with numbered notes that every output format shows.
 
@@ -55,18 +57,13 @@ class DPSummary(Summary):  # type: ignore[misc]
         What stands above all else; usually nothing.
     """
 
-    def __init__(
-        self,
-        title: str,
-        left: list[list[str]],
-        right: list[list[str]],
-        coefficients: list[list[str]],
-        notes: list[str],
-        first: str = "",
-    ) -> None:
-        self.title, self.left, self.right = title, left, right
-        self.coefficients, self.notes, self.first = coefficients, notes, first
-        self.extra_txt = None
+    title: str
+    left: list[list[str]]
+    right: list[list[str]]
+    coefficients: list[list[str]]
+    notes: list[str]
+    first: str = ""
+    extra_txt: ClassVar[None] = None
 
     @cached_property
     def tables(self) -> list[SimpleTable]:
@@ -162,8 +159,10 @@ def summarise(
             f"got {len(names)}"
         )
     left, right = _facts(results, yname or results.design.response_name, slim)
+    letter = "t" if results.use_t else "z"
+    ends = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
     coefficients = [
-        ["", *heading(results, alpha)],
+        ["", "coef", "std err", letter, f"P>|{letter}|", *ends],
         *([name, *row] for name, row in zip(names, rows, strict=True)),
     ]
     first = first_line(counted(results.release.transcript), results.nobs)
@@ -177,7 +176,7 @@ def _facts(results: DPResults, yname: str, slim: bool) -> tuple[list[list[str]],
         ["Model:", "DP-OLS"],
         ["Method:", f"BinAgg, {results.estimator}"],
         ["No. Observations:", f"{tables.whole(results.nobs)} (noisy)"],
-        ["No. Bins:", tables.whole(results.release.n_bins)],
+        ["No. Bins:", tables.whole(results.release.partition.n_bins)],
         ["Df Residuals:", tables.whole(results.df_resid)],
         ["Df Model:", tables.whole(results.df_model)],
         ["Covariance Type:", results.cov_type],
@@ -190,7 +189,7 @@ def _facts(results: DPResults, yname: str, slim: bool) -> tuple[list[list[str]],
         ["Prob (F-statistic):", _statistic(results, results.f_pvalue, "#.3g")],
         ["AIC:", _statistic(results, fit.aic if fit else None, ".1f")],
         ["BIC:", _statistic(results, fit.bic if fit else None, ".1f")],
-        ["Privacy (mu-GDP):", f"{results.release.mu:.4g}"],
+        ["Privacy (mu-GDP):", f"{results.release.privacy.mu:.4g}"],
         [f"Epsilon (delta={tables.power(results.delta)}):", f"{results.epsilon:.3g}"],
     ]
     if slim:
@@ -228,12 +227,6 @@ def coefficient_rows(results: DPResults, alpha: float) -> list[list[str]]:
             ]
         )
     return rows
-
-
-def heading(results: DPResults, alpha: float) -> list[str]:
-    """Headings of the coefficient table."""
-    letter = "t" if results.use_t else "z"
-    return ["coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
 
 def tidy(results: DPResults, alpha: float) -> pd.DataFrame:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from dpbinagg.analyst.describe import Facts, Figure, spelled
+from dpbinagg.analyst.describe import Facts, Figure
+from dpbinagg.formula.union import spelled
 from dpbinagg.public.domain import Categorical, Variable
 from dpbinagg.release.transcript import Released, counted
 from dpbinagg.report import tables
 from dpbinagg.report.inference import require_alpha
-from dpbinagg.report.notes import omissions
+from dpbinagg.report.notes import SEEDED, omissions
 from dpbinagg.report.side_by_side import RegressionTable
 
 STATISTICS = ("Mean or share", "Std. dev.", "First quartile", "Median", "Third quartile", "Missing")
@@ -255,8 +256,5 @@ def _notes(release: Released, facts: Facts, scope: str = COMPLETE) -> list[str]:
     nobs = known.complete if known is not None else 0.0
     notes += omissions(known, release.declared, release.declared, nobs)
     if not release.privacy.secure:
-        notes.append(
-            "NOT FOR PUBLICATION: the noise came from a seeded generator, so whoever knows the "
-            "seed can remove it."
-        )
+        notes.append(SEEDED)
     return notes

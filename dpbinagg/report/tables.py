@@ -262,7 +262,12 @@ def readable(name: str, domain: Domain | None = None) -> str:
     >>> readable("C(sex)[T.2]", domain)
     'sex: Woman'
     """
-    return " × ".join(_factor(part, domain) for part in split(name, ":"))
+    parts = []
+    for part in split(name, ":"):
+        found = _LEVEL.match(part)
+        text = _expression(part if found is None else found["factor"])
+        parts.append(text if found is None else f"{text}: {label(domain, text, found['level'])}")
+    return " × ".join(parts)
 
 
 def label(domain: Domain | None, factor: str, level: object) -> str:
@@ -301,14 +306,6 @@ def split(text: str, mark: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     return [*parts, text[start:]]
-
-
-def _factor(name: str, domain: Domain | None) -> str:
-    found = _LEVEL.match(name)
-    if found is None:
-        return _expression(name)
-    factor = _expression(found["factor"])
-    return f"{factor}: {label(domain, factor, found['level'])}"
 
 
 def _expression(code: str) -> str:

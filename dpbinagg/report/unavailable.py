@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from dpbinagg.analyst.estimators import NEEDS
+from dpbinagg.analyst.fit import NEEDS
 from dpbinagg.errors import NotReleasedError
 
 _RECORDS = "is computed record by record, and the records are not released"

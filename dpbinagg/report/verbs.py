@@ -8,8 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbinagg.analyst.estimators import COV_TYPES, choose, misnomer, resolve
-from dpbinagg.analyst.fit import Estimates, fold, fold_together
+from dpbinagg.analyst.fit import (
+    COV_TYPES,
+    Estimates,
+    choose,
+    fold,
+    fold_together,
+    misnomer,
+    resolve,
+)
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.supports import calibrated_names, supports
 from dpbinagg.analyst.synthesis.tables import synthesize
@@ -18,6 +25,7 @@ from dpbinagg.formula import Design
 from dpbinagg.formula.union import is_smaller, released_design, smaller
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.public.partition import Partition
+from dpbinagg.release.questions import COUNTS, RESPONSES, SUMS
 from dpbinagg.release.saving import check_target, read_release, save_release
 from dpbinagg.release.transcript import Released, Statistics, model_statistics
 from dpbinagg.report import table_one
@@ -358,7 +366,7 @@ class ModelRelease(Release):
             whole.allocation,
             whole.calibration,
             whole.privacy,
-            whole.transcript,
+            whole.transcript.without(COUNTS, SUMS, RESPONSES),
             rules=whole.rules,
             whole=whole,
             name=name,

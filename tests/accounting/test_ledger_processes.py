@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import sqlite3
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,49 +14,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from processes import Child, Report
 
 from dpbinagg.accounting import Ledger, _store
 from dpbinagg.errors import BudgetError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-
-RECORD = struct.Struct("=qd")
-Report = Callable[[int, float], None]
-
-
-class Child:
-    """A forked process that reports (entry, mu) pairs through a pipe."""
-
-    def __init__(self, work: Callable[[Report], None]) -> None:
-        self._receive, send = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                os.close(self._receive)
-                work(lambda number, mu: _write(send, RECORD.pack(number, mu)))
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(send)
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def finish(self) -> tuple[int, list[tuple[int, float]]]:
-        with os.fdopen(self._receive, "rb") as pipe:
-            content = pipe.read()
-        _, status = os.waitpid(self.pid, 0)
-        return status, [RECORD.unpack(piece) for piece in _pieces(content)]
-
-
-def _write(handle: int, content: bytes) -> None:
-    assert os.write(handle, content) == len(content)
-
-
-def _pieces(content: bytes) -> Iterator[bytes]:
-    for start in range(0, len(content) - RECORD.size + 1, RECORD.size):
-        yield content[start : start + RECORD.size]
 
 
 def squares(mus: list[float]) -> Fraction:
@@ -88,7 +50,7 @@ def test_eight_processes_spend_exactly_what_fits(tmp_path: Path) -> None:
             number = charge_if_it_fits(ledger, mu)
             if number is None:
                 return
-            report(number, mu)
+            report((number, mu))
 
     results = [child.finish() for child in [Child(spend) for _ in range(8)]]
     assert [status for status, _ in results] == [0] * 8
@@ -112,7 +74,7 @@ def test_eight_processes_charging_for_three_seconds(tmp_path: Path) -> None:
             if draw.random() < 0.5:
                 ledger.settle(number, "failed before release")
             else:
-                report(number, mu)
+                report((number, mu))
 
     children = [Child(partial(spend, seed=seed)) for seed in range(8)]
     results = [child.finish() for child in children]
@@ -134,7 +96,7 @@ def test_processes_that_make_the_same_ledger_at_once(tmp_path: Path) -> None:
 
         def make(report: Report, path: Path = path, start: float = start) -> None:
             time.sleep(max(0.0, start - time.monotonic()))
-            report(Ledger(path, mu=3.0, name="wages").charge(0.5), 0.5)
+            report((Ledger(path, mu=3.0, name="wages").charge(0.5), 0.5))
 
         results = [child.finish() for child in [Child(make) for _ in range(6)]]
         assert [status for status, _ in results] == [0] * 6
@@ -151,7 +113,7 @@ def test_kill_in_the_middle_of_charges(tmp_path: Path) -> None:
 
     def spend(report: Report) -> None:
         while True:
-            report(ledger.charge(0.1), 0.1)
+            report((ledger.charge(0.1), 0.1))
 
     for _ in range(20):
         before = len(ledger.entries())
@@ -195,7 +157,7 @@ def kills(action: Callable[[], object]) -> Iterator[None]:
         def work(report: Report, number: int = number) -> None:
             kill_before_statement(number)
             action()
-            report(1, 1.0)
+            report((1, 1.0))
 
         status, done = Child(work).finish()
         if status == 0:
@@ -280,7 +242,7 @@ def test_fork_while_threads_charge(tmp_path: Path) -> None:
     try:
         results = []
         for _ in range(8):
-            child = Child(lambda report: report(ledger.charge(0.2), 0.2))
+            child = Child(lambda report: report((ledger.charge(0.2), 0.2)))
             results.append(child.finish())
     finally:
         stop.set()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbinagg.analyst.combine import combined
+from dpbinagg.analyst.bins import combined
 from dpbinagg.analyst.types import Estimate
 
 

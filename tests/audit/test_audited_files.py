@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
+from planted_readers import QuotesCrossLines, learns_types
 
 from dpbinagg import ArgumentError, Budget
 from dpbinagg.audit import AuditReport, audit_release
 from dpbinagg.audit.files import LINES, ODD_LINE, PLACES
 from dpbinagg.cli import main
-from dpbinagg.reading import cells, text
-from dpbinagg.reading.text import Block
+from dpbinagg.reading import text
 
 BOUNDS = {"x": (0, 1), "y": (0, 1), "g": ["a", "b", "c"]}
 
@@ -38,25 +37,6 @@ def test_a_line_shows_no_more_than_a_record(neighbours: str) -> None:
     assert everything.record == f"{len(LINES) * len(PLACES) + 4} neighbours"
     # Some odd lines are records, and are seen as such: the audit does read the files.
     assert max(f.lower for f in report.findings if f.record == ODD_LINE) > 0.3
-
-
-def learns_types(*places: Any) -> Any:
-    """A column with a word in it is no number, as programs guess that read a whole file."""
-    values = REAL_NUMBERS(*places)
-    return np.full_like(values, np.nan) if np.isnan(values).any() else values
-
-
-REAL_NUMBERS = cells.read_numbers
-
-
-class QuotesCrossLines(Block):
-    """A quote is open until the next one, whatever lies between, as in most readers."""
-
-    def _split(self, marks: Any, starts: Any, ends: Any, expected: int) -> Any:
-        if self._quotes is not None:
-            marks = marks[self._quotes[marks] % 2 == 0]
-        found = np.diff(np.searchsorted(marks, ends), prepend=0)
-        return marks, found, found == expected
 
 
 @pytest.mark.parametrize(

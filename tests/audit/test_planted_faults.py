@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpbinagg import Budget, api
-from dpbinagg.audit import AuditReport, audit_release
+from dpbinagg.audit import AuditReport, audit_release, specification
 from dpbinagg.engines import base
 from dpbinagg.errors import DataError
 from dpbinagg.formula.rows import RowMap
@@ -257,7 +257,7 @@ def contributions_from_others(patch: Patch) -> None:
 
 
 def levels_learnt(patch: Patch) -> None:
-    def faulty(domain: Domain, source: Any) -> Domain:
+    def faulty(domain: Domain, source: Any, *_: Any) -> Domain:
         data = source._frame
         learnt = {
             name: sorted(set(data[name]) & set(variable.levels))
@@ -266,7 +266,8 @@ def levels_learnt(patch: Patch) -> None:
         }
         return domain.updated({name: {"levels": levels} for name, levels in learnt.items()})
 
-    patch.setattr(api, "declared_domain", faulty)
+    for module in (api, specification):
+        patch.setattr(module, "declared_domain", faulty)
 
 
 def empty_bins_blanked(patch: Patch) -> None:

@@ -18,7 +18,7 @@ from dpbinagg.kernel.curator import Curator
 from dpbinagg.kernel.maps import LevelCells, NumberCells, OneHot, Outer, PrefixCells, UnitInside
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone, weigh
 from dpbinagg.kernel.view import Projection
-from dpbinagg.protocol.conduct import coded_rows, open_table, rows_of
+from dpbinagg.protocol.conduct import open_table, rows_of
 from dpbinagg.protocol.ranges import histogram_edges
 from dpbinagg.public.bins import Paths
 from dpbinagg.public.domain import Numeric
@@ -44,7 +44,7 @@ def designs(formula: str = FORMULA) -> tuple[Design, Design]:
 
 def moments_of(design: Design) -> Question:
     """Structured moments in some coordinates."""
-    rows = coded_rows(design)
+    rows = rows_of(design, coded=True)
     whitening = np.random.default_rng(3).normal(size=(3, rows.size))
     request = MomentRequest(whitening, 2.0, np.zeros(rows.size), 50.0, rows.levels)
     return moment_question(request, rows)
@@ -52,7 +52,7 @@ def moments_of(design: Design) -> Question:
 
 def round_of(design: Design, last: bool) -> Question:
     """A round of scores in some coordinates."""
-    rows, rng = coded_rows(design), np.random.default_rng(4)
+    rows, rng = rows_of(design, coded=True), np.random.default_rng(4)
     request = RoundRequest(
         coefficients=rng.normal(0.0, 10.0, rows.size),
         whitening=rng.normal(size=(5, rows.size)),
@@ -73,7 +73,7 @@ def sums(engine: Engine, design: Design, *questions: Question) -> list[Any]:
 
 def coded_sums(engine: Engine, design: Design, *questions: Question) -> list[Any]:
     """The same, of numbers and codes."""
-    return engine.map_reduce(Sum(questions, coded_rows(design)))
+    return engine.map_reduce(Sum(questions, rows_of(design, coded=True)))
 
 
 def total_of(data: Any, design: Design, missing: str = "drop") -> int:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from patsy import EvalEnvironment
 
+from dpbinagg.formula import scaling
+from dpbinagg.formula.bounds import Bounds
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.public.partition import Boxes
 
@@ -241,3 +243,17 @@ def locate(boxes: Boxes, domain: Domain, records: dict[str, np.ndarray]) -> np.n
         inside &= (lower[:, None] <= x) & ((x < upper) | (top & (x <= upper)))
     assert np.all(inside.sum(axis=0) == 1)
     return inside.argmax(axis=0)
+
+
+def centres(design, boxes):
+    """The centres around which deviations in boxes are short."""
+    bounds = Bounds(design.domain, boxes)
+    return scaling.short_centres(design.subterms, bounds, *design.column_bounds(boxes, bounds))
+
+
+def radius2(design, boxes, centre=None):
+    """Largest squared norm of a scaled deviation from a centre, by default the middle."""
+    bounds = Bounds(design.domain, boxes)
+    lower, upper = design.column_bounds(boxes, bounds)
+    centre = lower + (upper - lower) / 2 if centre is None else centre
+    return scaling.radius2(design.subterms, bounds, lower, upper, centre)

@@ -6,8 +6,10 @@ import pytest
 from formula_corpus import (
     DOMAIN,
     FORMULAS,
+    centres,
     closed_environment,
     locate,
+    radius2,
     random_boxes,
     random_frame,
     records_of,
@@ -53,21 +55,9 @@ def test_no_record_violates_a_bound(formula):
     low, high = design.response_bounds()
     y = design.response(MANY)
     assert np.all((low <= y) & (y <= high))
-    _check_radius(design, boxes, where, z, None)
-    _check_radius(design, boxes, where, z, design.centres(boxes))
-
-
-def _check_radius(design, boxes, where, z, centre):
-    """No record is farther from the centre than the radius, which is at most the
-    root of the number of columns that vary.
-    """
-    lower, upper = design.column_bounds(boxes)
-    half = (upper - lower) / 2
-    radius2 = design.radius2(boxes, centre)
-    if centre is None:
-        assert np.all(radius2 <= (half > 0).sum(axis=1))
-        centre = lower + half
+    centre, half = centres(design, boxes), (upper - lower) / 2
+    norm2 = radius2(design, boxes, centre)
     wide = half > 1e-6 * np.maximum(np.abs(lower), np.abs(upper))
     inverse = np.divide(1.0, half, out=np.zeros_like(half), where=wide)
     distance2 = np.square((z - centre[where]) * inverse[where]).sum(axis=1)
-    assert np.all(distance2 <= radius2[where] * (1 + 1e-9))
+    assert np.all(distance2 <= norm2[where] * (1 + 1e-9))

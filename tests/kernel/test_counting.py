@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from histograms import bin_index
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
@@ -13,7 +14,7 @@ from dpbinagg.kernel.curator import PrefixCounts, privtree
 from dpbinagg.kernel.maps import NumberCells, PrefixCells
 from dpbinagg.kernel.noise import SeededNoise
 from dpbinagg.kernel.view import Part, View
-from dpbinagg.protocol.ranges import bin_index, histogram_edges
+from dpbinagg.protocol.ranges import histogram_edges
 from dpbinagg.public.bins import FEW, Paths, TreeLocator
 from dpbinagg.public.domain import Domain, Numeric
 

@@ -34,8 +34,8 @@ from dpbinagg.kernel.questions import (
     weigh,
 )
 from dpbinagg.kernel.view import Part, Projection, complete
-from dpbinagg.release.plain import tree_from_plain, tree_to_plain
 from dpbinagg.release.questions import from_plain, to_plain
+from dpbinagg.release.saving import tree_from_plain, tree_to_plain
 
 ALL = questions()
 ROWS = rows()

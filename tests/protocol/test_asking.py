@@ -12,7 +12,7 @@ from dpbinagg.formula import build_design
 from dpbinagg.kernel.maps import UNIT_BITS
 from dpbinagg.kernel.questions import Answer, Question, Sum, scales_of
 from dpbinagg.kernel.view import Part
-from dpbinagg.protocol.conduct import coded_rows
+from dpbinagg.protocol.conduct import rows_of
 from dpbinagg.public.domain import Domain
 from dpbinagg.public.rounds import MomentRequest, RoundAnswer, RoundRequest, norm, weights
 from dpbinagg.release.questions import moment_question, round_answer, round_question
@@ -20,7 +20,7 @@ from dpbinagg.release.questions import moment_question, round_answer, round_ques
 LEVELS = 3
 DESIGN = build_design("y ~ a + b + C(g)", Domain({"a": (0, 1), "b": (0, 1), "g": list("uvw"),
                                                   "y": (-2, 2)}))  # fmt: skip
-ROWS = coded_rows(DESIGN)
+ROWS = rows_of(DESIGN, coded=True)
 MU = 0.7
 
 

@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 import pytest
+from histograms import bin_index
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
 
 from dpbinagg.protocol.ranges import (
     Tail,
-    bin_index,
     detect,
     histogram_edges,
     needs_range,

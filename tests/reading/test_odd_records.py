@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -25,11 +24,11 @@ from odd_files import (
     lines_with,
     survey,
 )
+from planted_readers import QuotesCrossLines, learns_types
 
 from dpbinagg import dp_release
 from dpbinagg.cli import main
-from dpbinagg.reading import cells, tables, text
-from dpbinagg.reading.text import Block
+from dpbinagg.reading import tables, text
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("openpyxl")
@@ -165,22 +164,6 @@ def test_a_column_that_nobody_asks_for_may_hold_anything(tmp_path: Path) -> None
     frame = survey().assign(when=pd.Timestamp("2020-01-31"), c=1 + 2j, o=[object()] * 40)
     assert complete_records(frame) == expected_records()
     assert set(NAMES) < set(frame.columns)
-
-
-def learns_types(data: Any, *places: Any) -> Any:
-    """A column with a word in it is no number, as programs guess that read a whole file."""
-    values = cells.read_numbers(data, *places)
-    return np.full_like(values, np.nan) if np.isnan(values).any() else values
-
-
-class QuotesCrossLines(Block):
-    """A quote is open until the next one, whatever lies between, as in most readers."""
-
-    def _split(self, marks: Any, starts: Any, ends: Any, expected: int) -> Any:
-        if self._quotes is not None:
-            marks = marks[self._quotes[marks] % 2 == 0]
-        found = np.diff(np.searchsorted(marks, ends), prepend=0)
-        return marks, found, found == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from dpbinagg.release.names import STATA_WORDS
+from dpbinagg.release.dialects import STATA_WORDS
 
 FUNCTIONS = {
     "ln": np.log,

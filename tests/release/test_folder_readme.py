@@ -9,8 +9,7 @@ import pytest
 from release_data import wages
 
 from dpbinagg import Budget, ReleaseError, __version__, dp_ols, dp_release
-from dpbinagg.release.about import About
-from dpbinagg.release.readme import FILES
+from dpbinagg.release.readme import FILES, About
 
 GIVEN = {
     "title": "Wage survey 2024",

@@ -10,7 +10,7 @@ import pytest
 from release_data import ODD_BOUNDS
 
 from dpbinagg import load_release
-from dpbinagg.release.names import is_plain_in_stata
+from dpbinagg.release.dialects import is_plain_in_stata
 from dpbinagg.release.replication import estimate_files
 
 READ = """

@@ -19,8 +19,7 @@ from release_data import BOUNDS, wages
 from dpbinagg import Budget, dp_release
 from dpbinagg.errors import ReleaseError
 from dpbinagg.release import folder as folders
-from dpbinagg.release.plain import to_json, tree_from_plain, tree_to_plain
-from dpbinagg.release.saving import save_release
+from dpbinagg.release.saving import save_release, to_json, tree_from_plain, tree_to_plain
 from dpbinagg.report.verbs import Release, load_release
 
 

@@ -13,13 +13,14 @@ from stata import DoFile, evaluate
 
 from dpbinagg import Domain, combine_copies, dp_ols
 from dpbinagg.release import exports
-from dpbinagg.release.dialects import r_dialect, stata_dialect
-from dpbinagg.release.names import (
+from dpbinagg.release.dialects import (
     R_WORDS,
     STATA_WORDS,
     is_plain_in_stata,
+    r_dialect,
     r_variables,
     short_names,
+    stata_dialect,
     stata_variables,
 )
 from dpbinagg.report.results import DPResults

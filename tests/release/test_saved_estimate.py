@@ -12,9 +12,9 @@ from page_links import links
 from release_data import BOUNDS, FORMULA, make_odd_results, wages
 
 from dpbinagg import Budget, ReleaseError, dp_ols, dp_release, load_release
-from dpbinagg.report.downloads import OFFERED, downloads
 from dpbinagg.report.publish import choice_of
 from dpbinagg.report.results import shown_delta
+from dpbinagg.report.sections import OFFERED, downloads
 
 SMALL = "np.log(wage) ~ educ + C(region)"
 
@@ -133,7 +133,7 @@ def test_the_page_offers_the_files_of_the_folder(saved):
 
 
 def test_what_is_too_large_for_a_page_lies_beside_it(monkeypatch):
-    monkeypatch.setattr("dpbinagg.report.downloads.MOST_BYTES", 10)
+    monkeypatch.setattr("dpbinagg.report.sections.MOST_BYTES", 10)
     inside, beside = downloads({"vcov.csv": b"x" * 10, "synthetic.csv": b"x" * 11, "other": b""})
     assert [file.name for file in inside] == ["vcov.csv"]
     assert [file.name for file in beside] == ["synthetic.csv"]

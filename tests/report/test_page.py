@@ -26,10 +26,9 @@ from dpbinagg import Budget, dp_ols, gdp
 from dpbinagg.datasets import load_wages
 from dpbinagg.errors import ArgumentError, ReleaseError
 from dpbinagg.public.domain import Domain
-from dpbinagg.report import charts, page, pictures, words
-from dpbinagg.report.markup import Markup, el
-from dpbinagg.report.origin import Origin
-from dpbinagg.report.svg import shorten, ticks
+from dpbinagg.release.readme import Origin
+from dpbinagg.report import charts, page, pictures, sections
+from dpbinagg.report.markup import Markup, el, shorten, ticks
 
 VOID = {"meta", "link", "input", "br"}
 EVIL = "</script><script>document.title='owned'</script>"
@@ -243,9 +242,9 @@ def test_markup_escapes_what_is_not_markup():
 )
 def test_the_promise_is_no_larger_than_the_privacy(mu, neighbours, part):
     release = make_release(claimed_mu=mu, neighbours=neighbours)
-    assert part in words.lead(make_results(release=release))
+    assert part in sections.lead(make_results(release=release))
     right = 100 * norm.cdf(mu / 2)
-    assert f"at most {right:.0f}% of the time" in words.guess(release.privacy)
+    assert f"at most {right:.0f}% of the time" in sections.guess(release.privacy)
 
 
 def test_what_must_not_be_missed_stands_on_top():

@@ -21,7 +21,7 @@ from report_factory import (
 from scipy import stats
 from statsmodels.base.wrapper import ResultsWrapper
 
-from dpbinagg.analyst.estimators import choose
+from dpbinagg.analyst.fit import choose
 from dpbinagg.analyst.ols.finish import CLIPPED
 from dpbinagg.errors import (
     DataError,

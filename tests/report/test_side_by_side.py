@@ -13,7 +13,7 @@ from report_factory import BSE, PARAMS, make_estimate, make_family, make_release
 
 from dpbinagg import summary_table
 from dpbinagg.errors import ArgumentError, MissingExtraError, ReleaseError
-from dpbinagg.report.model_columns import STATISTICS
+from dpbinagg.report.side_by_side import STATISTICS
 
 
 @pytest.fixture(scope="module")

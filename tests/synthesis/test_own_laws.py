@@ -9,10 +9,12 @@ from statsmodels.stats.diagnostic import het_breuschpagan
 
 from dpbinagg import dp_ols
 from dpbinagg.analyst.ols.margins import Margin
-from dpbinagg.analyst.synthesis.laws import Law, number_law
-from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
+from dpbinagg.analyst.synthesis.laws import Cells, Fact, Law, nearest_counts, number_law
+from dpbinagg.analyst.synthesis.raking import Cells as Raked
+from dpbinagg.analyst.synthesis.raking import raked, systematic
 from dpbinagg.public.domain import Numeric
 
+ZERO_TO_8 = Numeric(0.0, 8.0)
 BOUNDS = {
     "employed": range(2),
     "visits": range(61),
@@ -122,15 +124,58 @@ def test_heteroscedasticity_is_visible():
     assert found["y"] < 1e-6 < 0.001 < found["flat"]
 
 
-def test_a_law_keeps_what_stands_out_and_levels_what_does_not():
-    counts = np.array([100.0, 3.0, -4.0, 2.0, 80.0, 5.0, -2.0, 0.0])
-    law = number_law(Margin(np.arange(9.0), counts, 2.0), Numeric(0.0, 8.0), Numeric(0.0, 8.0))
-    by_cell = np.histogram(law.quantiles((np.arange(10_000) + 0.5) / 10_000), np.arange(9.0))[0]
-    share = by_cell / by_cell.sum() * 186
-    np.testing.assert_allclose(share[[0, 4]], [100, 80], atol=0.5)
-    # The run between two that stand out is level, the one at the end falls off.
-    np.testing.assert_allclose(share[1:4], 1 / 3, atol=0.2)
-    assert share[5] > share[6] >= share[7]
+def shares_between(law, edges, n=20_000):
+    values = law.quantiles((np.arange(n) + 0.5) / n)
+    # A cell holds its upper end.
+    return np.histogram(values, np.nextafter(edges, np.inf))[0] / n
+
+
+def test_counts_nearest_to_noisy_ones_and_their_total_are_not_negative():
+    counts = np.array([50.0, 3.0, -4.0, 0.5, 20.0])
+    near = nearest_counts(counts, 2.0, 60.0, 1.0)
+    kept = near > 0
+    # All that are kept are lowered alike, by as much as the total is missed, and none below zero.
+    lowered = counts[kept] - near[kept]
+    np.testing.assert_allclose(lowered, (near.sum() - 60.0) * 2.0**2 / 1.0**2)
+    assert not near[counts <= lowered[0]].any()
+    np.testing.assert_allclose(nearest_counts(counts, 2.0, counts.sum(), 1e6), counts.clip(0))
+
+
+def test_a_law_is_the_nearest_to_counts_their_total_and_moments():
+    counts = np.array([100.0, 3.0, -4.0, 2.0, 80.0, 5.0, -2.0, 9.0])
+    bounds, cells = Numeric(-1.0, 9.0), Cells.of(Margin(np.arange(9.0), counts, 2.0), ZERO_TO_8)
+    total = Fact(np.ones(8), counts.sum(), 2.0)
+    found = shares_between(number_law(cells, [total], bounds, ZERO_TO_8), np.arange(9.0))
+    np.testing.assert_allclose(found[[0, 4]] * counts.sum(), [100, 80], atol=2.0)
+    assert (found[[2, 6]] < 0.001).all()
+    # A mean square that says so lets the far cell go.
+    middle = np.arange(8) + 0.5
+    square = Fact(middle**2, float(middle[:7] ** 2 @ counts[:7].clip(0)), 10.0)
+    less = shares_between(number_law(cells, [total, square], bounds, ZERO_TO_8), np.arange(9.0))
+    assert less[7] < found[7] / 2
+
+
+def test_a_closer_look_says_where_in_a_cell_the_records_are():
+    wide = Cells.of(Margin(np.array([0.0, 4.0, 8.0]), np.array([300.0, 100.0]), 3.0), ZERO_TO_8)
+    parts = np.array([20.0, 15.0, 250.0, 22.0, 25.0, 26.0, 24.0, 22.0])
+    cells = wide.cut(Margin(np.arange(9.0), parts, 6.0), ZERO_TO_8)
+    law = number_law(cells, [Fact(np.ones(8), 400.0, 3.0)], ZERO_TO_8, ZERO_TO_8)
+    found = shares_between(law, np.arange(9.0)) * 400
+    assert found[2] == pytest.approx(250, abs=8)
+    # The first look tells the sum of the parts better than the parts do.
+    assert found[:4].sum() == pytest.approx(300, abs=2)
+    assert found[4:].sum() == pytest.approx(100, abs=2)
+
+
+def test_heaps_of_money_survive():
+    rng = np.random.default_rng(3)
+    pay = np.where(rng.random(4000) < 0.2, 30_000.0, rng.lognormal(10.2, 0.6, 4000).clip(0, 5e5))
+    data = pd.DataFrame({"pay": pay, "x": rng.normal(size=4000).clip(-5, 5)})
+    res = dp_ols("x ~ pay", data, mu=1, bounds={"pay": (0, 500_000), "x": (-5, 5)}, rng=1)
+    made = res.synthesize(rng=1)["pay"]
+    for half in (1500, 4000):
+        real = (np.abs(pay - 30_000) <= half).mean()
+        assert (np.abs(made - 30_000) <= half).mean() == pytest.approx(real, abs=0.03)
 
 
 def test_quantiles_of_whole_numbers_have_the_shares():
@@ -145,7 +190,7 @@ def test_raking_brings_counts_and_moments_together():
     group = rng.integers(0, 3, 20_000)
     target = np.array([[1.0, 0.1, 0.0], [0.1, 1.2, 0.5], [0.0, 0.5, 0.9]])
     shares = np.array([0.5, 0.3, 0.2])
-    weight = raked(columns, target, 0.0, [Cells(group, shares)])
+    weight = raked(columns, target, 0.0, [Raked(group, shares)])
     found = (columns * weight[:, None]).T @ columns / weight.sum()
     np.testing.assert_allclose(found, target, atol=0.05)
     have = np.bincount(group, weights=weight) / weight.sum()

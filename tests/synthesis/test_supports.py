@@ -62,6 +62,19 @@ def test_the_list_names_what_is_exact_what_is_noisy_and_what_is_not_there(res):
     assert by_what["correlations of educ, exper, union"] == NOISE
 
 
+def test_values_beyond_what_stands_out_are_said_to_be_in_no_row(res):
+    how = res.release.supports.set_index("what")["how"]
+    assert "no row lies outside" not in how["distribution of union"]
+    seen = res.release.domain["exper"]
+    text = how["distribution of exper"]
+    assert f"no row lies outside {seen.lower:,.10g} to {seen.upper:,.10g}" in text
+    margin = res.release.statistics["margins"]["exper"]
+    beyond = (margin["edges"][:-1] > seen.upper) | (margin["edges"][1:] < seen.lower)
+    assert beyond.any()
+    assert f"together they are {round(margin['counts'][beyond].sum())}, with noise" in text
+    assert res.synthesize(rng=1)["exper"].between(seen.lower, seen.upper).all()
+
+
 @pytest.mark.parametrize(
     ("formula", "support"),
     [

@@ -24,6 +24,8 @@ import pandas as pd
 from dpbinagg import Budget, Domain, Release, __version__, dp_release, load_release
 from dpbinagg.errors import DPBinAggError
 from dpbinagg.formula import Design, build_design
+from dpbinagg.formula.bounds import Bounds
+from dpbinagg.formula.scaling import radius2
 from dpbinagg.public.partition import Boxes
 from dpbinagg.release.folder import manifest
 
@@ -146,7 +148,9 @@ def check_design(design: Design) -> None:
         used = half[0] > 2.0**-40 * np.maximum(np.abs(lower[0]), np.abs(upper[0]))
         scaled = (columns[:, used] - centre[0, used]) / half[0, used]
         norm2 = (scaled**2).sum(axis=1).max(initial=0.0)
-        assert norm2 <= design.radius2(whole)[0] * (1 + 1e-6) + 1e-6
+        bounds = Bounds(design.domain, whole)
+        most = radius2(design.subterms, bounds, lower, upper, centre)[0]
+        assert norm2 <= most * (1 + 1e-6) + 1e-6
 
 
 def fuzz_formula(data: bytes) -> None:

@@ -242,7 +242,7 @@ def test_a_failure_while_reading_is_charged(
         raise error
 
     ledger = Ledger(outside / "ledger.db", mu=3.0)
-    monkeypatch.setattr(conduct, "open_curator", broken)
+    monkeypatch.setattr(conduct, "open_table", broken)
     with pytest.raises(error):
         dp_release("y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS, ledger=ledger, rng=1)
     assert ledger.entries()["outcome"].tolist() == ["interrupted"]
@@ -359,10 +359,11 @@ def test_errors(name: str, outside: Path) -> None:
 
 def test_forbidden_pickles() -> None:
     from dpbinagg.formula import build_design
-    from dpbinagg.protocol.conduct import open_curator
+    from dpbinagg.kernel.curator import Curator
+    from dpbinagg.protocol.conduct import open_table
 
     design = build_design("y ~ x", BOUNDS)
-    curator = open_curator(table(), design, "drop", 1)
+    curator = Curator(open_table(table(), design, "drop"), 1)
     for guarded in (curator, curator._engine):
         with pytest.raises(TypeError) as caught:
             pickle.dumps(guarded)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import random
 import resource
 import shutil
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from processes import Child, Report
 
 from dpbinagg import Budget, Ledger, Release, dp_release, load_release
 from dpbinagg.audit.content import differences
@@ -41,50 +41,9 @@ pytestmark = [
 FULL = bool(os.environ.get("DPBINAGG_FULL"))
 KILLS = 200 if FULL else 12
 SECONDS = 60.0 if FULL else 3.0
+HERE = Path(__file__).resolve().parent
 NOBODY = 65534
 SMALL = Budget(ranges=0, partition=1, count=1, sum_x=1, sum_y=1, moments=1, scores=0)
-Report = Callable[[Any], None]
-
-
-class Child:
-    """A forked process that reports objects through a pipe, and may be killed."""
-
-    def __init__(self, work: Callable[[Report], None]) -> None:
-        self._receive, send = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                os.close(self._receive)
-                with os.fdopen(send, "wb", buffering=0) as pipe:
-                    work(lambda thing: pipe.write(_packed(thing)))
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(send)
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def finish(self) -> tuple[int, list[Any]]:
-        with os.fdopen(self._receive, "rb") as pipe:
-            content = pipe.read()
-        _, status = os.waitpid(self.pid, 0)
-        return status, list(_unpacked(content))
-
-
-def _packed(thing: Any) -> bytes:
-    body = pickle.dumps(thing)
-    return len(body).to_bytes(4, "big") + body
-
-
-def _unpacked(content: bytes) -> Iterator[Any]:
-    while len(content) >= 4:
-        size = int.from_bytes(content[:4], "big")
-        if len(content) < 4 + size:
-            return
-        yield pickle.loads(content[4 : 4 + size])
-        content = content[4 + size :]
 
 
 def table(n: int = 50) -> pd.DataFrame:
@@ -252,7 +211,7 @@ def test_disk_really_full(tmp_path: Path) -> None:
     script = textwrap.dedent(
         f"""
         import os, sys
-        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
+        sys.path[:0] = [{", ".join(repr(str(p)) for p in (HERE, *HERE.parents[:2]))}]
         from test_faults import ending, fill, release
         from dpbinagg import Ledger
         from dpbinagg import load_release

@@ -244,8 +244,7 @@ def begin(design: Design, working: Domain, margins: Mapping[str, Margin]) -> Pla
     margins : mapping of Margin
     """
     records = product_records(design.domain, working, margins)
-    with np.errstate(all="ignore"):
-        columns, response = design.columns(records), design.response(records)
+    columns, response, _ = design.row_map()(records)
     known = np.isfinite(columns).all(axis=1) & np.isfinite(response)
     columns, response = columns[known], response[known]
     layout = row_layout(design)

@@ -7,7 +7,7 @@ noisy counts, with fixed draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,12 +53,28 @@ class Margin:
         """Cells that do not stand out of the noise."""
         return np.asarray(self.counts < UNSEEN * self.sd)
 
+    def within(self, seen: Numeric) -> tuple[Array, Array, Array]:
+        """Ends and counts of the cells of a number where records were seen to lie.
 
-def uniform_margins(bounds: Domain, names: Iterable[str]) -> dict[str, Margin]:
+        The whole range is one cell if there are none.
+        """
+        assert self.edges is not None
+        half = 0.5 if seen.integer else 0.0
+        low, high = seen.lower - half, seen.upper + half
+        lower, upper = np.maximum(self.edges[:-1], low), np.minimum(self.edges[1:], high)
+        inside = upper > lower
+        if seen.integer:
+            # A whole number may have no value between two edges.
+            inside &= np.ceil(upper - half) > lower
+        if not inside.any():
+            return np.array([low]), np.array([high]), np.ones(1)
+        return lower[inside], upper[inside], self.counts[inside]
+
+
+def uniform_margins(bounds: Domain) -> dict[str, Margin]:
     """Where nothing was counted: every value within the bounds is as likely as any other."""
     found: dict[str, Margin] = {}
-    for name in names:
-        variable = bounds[name]
+    for name, variable in bounds.items():
         if isinstance(variable, Categorical):
             found[name] = Margin(None, np.ones(len(variable.levels)), 0.0)
         else:

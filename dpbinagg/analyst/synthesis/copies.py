@@ -28,10 +28,10 @@ from dpbinagg.analyst.synthesis.supports import BINS, EXACT, NOISE, TAG, Tag, Ve
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import ReleaseError, SupportWarning
 from dpbinagg.kernel.questions import Answer
-from dpbinagg.release.questions import COUNTS, MARGINS, RESPONSES, SUMS
+from dpbinagg.release.questions import CLOSER, COUNTS, MARGINS, MOMENTS, RESPONSES, SUMS
 from dpbinagg.release.transcript import Released, Transcript
 
-DRAWN = (MARGINS, COUNTS, SUMS, RESPONSES)
+DRAWN = (MARGINS, CLOSER, MOMENTS, COUNTS, SUMS, RESPONSES)
 """Questions whose answers each copy draws anew."""
 
 

@@ -1,31 +1,44 @@
-"""The law of one variable as its released counts tell it: heaps, zeros, gaps, tails."""
+"""The law of one variable as all that was released of it tells: heaps, zeros, gaps, tails.
+
+One-way counts, a closer look at parts of their cells, the number of records and second moments are
+noisy sums of the counts of cells; the law is the nearest to all of them, each in units of its
+noise, with no count below zero.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
+from dpbinagg.analyst.describe import DIFFER
+from dpbinagg.analyst.fit import released_moments
 from dpbinagg.analyst.ols.margins import Margin
-from dpbinagg.analyst.types import Array
-from dpbinagg.public.domain import Categorical, Domain, Numeric
-from dpbinagg.release.transcript import Released, margins
+from dpbinagg.analyst.types import Array, Moments
+from dpbinagg.public.domain import Categorical, Numeric
+from dpbinagg.release.questions import SEEN
+from dpbinagg.release.transcript import Counted, Released, closer, counted
 
 STANDS_OUT = 2.5
-"""Cells with counts below so many noise standard deviations share what they have with those beside
-them: fewer make heaps of noise, more hide those of few people."""
-
-ALONE = 4.0
-"""The same for a cell between two that do not stand out: of a hundred empty cells one in 300
-releases would."""
+"""Noise standard deviations of a count at a declared bound that may be a heap there."""
 
 HEAP = 5.0
-"""A cell at a declared bound is a heap of records with that value if it is so many times as dense
-as the next one."""
+"""A cell is a heap of records with one value if it is so many times as dense as those beside it."""
 
+ALONE, BESIDE = 4.0, 2
+"""Noise standard deviations by which a heap exceeds these, and cells on either side that are looked
+at: of a hundred cells without heaps one in 300 releases would show one."""
+
+
+NEWTON, NEAR = 60, 1e-4
+"""Steps to a mean and variance, and how near they come, in standard deviations."""
+
+POINTS = 4
+"""Points of a cell at which columns are looked at."""
 
 PARTS, MOST_PARTS = 4, 64
 """Parts of a cell of a number, and most whole numbers that are told apart within one."""
@@ -43,12 +56,15 @@ class Law:
         Ends of the cells of a number; None for levels.
     whole : bool
         Whether values are whole numbers.
+    noise : float
+        Standard deviation of the noise in a share.
     """
 
     shares: Array
     lower: Array | None
     upper: Array | None
     whole: bool = False
+    noise: float = 0.0
 
     @property
     def by_value(self) -> bool:
@@ -63,6 +79,73 @@ class Law:
             return values.astype(np.int64)
         found = np.searchsorted(self.upper, values.astype(np.float64), side="left")
         return np.asarray(np.minimum(found, len(self.shares) - 1), dtype=np.int64)
+
+    def with_heap(self, point: float, share: float) -> Law:
+        """This law, and so many records more that have one value."""
+        assert self.lower is not None
+        assert self.upper is not None
+        half, point = (0.5, float(np.rint(point))) if self.whole else (0.0, point)
+        k = int(self.cells(np.array([point]))[0])
+        # A cell holds its upper end: the part below the heap ends before it.
+        ends = [self.lower[k], point - half, point + half, self.upper[k]]
+        below = ends[1] if self.whole else max(ends[0], float(np.nextafter(point, -np.inf)))
+        width = np.maximum([below - ends[0], 0.0, ends[3] - ends[2]], 0.0)
+        parts = self.shares[k] * (width / width.sum() if width.any() else np.array([0.0, 1.0, 0.0]))
+        parts[1] += share
+        kept = np.array([width[0] > 0.0, True, width[2] > 0.0])
+        at = slice(k, k + 1)
+
+        def put(values: Array, new: Array) -> Array:
+            return np.concatenate([values[: at.start], new[kept], values[at.stop :]])
+
+        return replace(
+            self,
+            shares=put(self.shares, parts),
+            lower=put(self.lower, np.array([ends[0], ends[1], ends[2]])),
+            upper=put(self.upper, np.array([below, ends[2], ends[3]])),
+        )
+
+    def tilted(
+        self, forward: Callable[[Array], Array], mean: float, variance: float, doubt: float
+    ) -> Law:
+        """The nearest law in relative entropy under which a function f has this mean and variance.
+
+        Shares become ``share exp(a g + b g^2)`` with ``g = (f - mean)/sd``; a and b by Newton's
+        method. As near as steps lead where cells cannot have it. The variance has noise `doubt`: it
+        and that of the shares are weighed by the inverse squares of their noise.
+        """
+        assert self.lower is not None
+        assert self.upper is not None
+        parts = (np.arange(POINTS) + 0.5) / POINTS
+        width = 0.0 if self.whole and self.by_value else (self.upper - self.lower)
+        middle = (self.lower + self.upper)[:, None] / 2.0
+        points = middle + (parts - 0.5) * np.broadcast_to(width, self.lower.shape)[:, None]
+        g = (forward(points.ravel()).reshape(points.shape) - mean) / math.sqrt(variance)
+        held = self.shares > 0.0
+        if not np.isfinite(g[held]).all():
+            return self
+        powers = np.column_stack([g.mean(axis=1), (g**2).mean(axis=1)])[held]
+        share = weight = self.shares[held] / self.shares[held].sum()
+        own, spread = float(share @ powers[:, 1]), float(np.sum((powers[:, 1] - 1.0) ** 2))
+        ours, theirs = self.noise**2 * spread, (doubt / variance) ** 2
+        weighed = (theirs * own + ours) / (ours + theirs) if ours + theirs > 0.0 else 1.0
+        tilt, target = np.zeros(2), np.array([0.0, weighed])
+        for _ in range(NEWTON):
+            found = weight @ powers
+            if np.abs(found - target).max() < NEAR:
+                break
+            centred = powers - found
+            curvature = (centred * weight[:, None]).T @ centred
+            curvature[[0, 1], [0, 1]] += 1e-9 * (1.0 + np.diag(curvature))
+            step = np.linalg.solve(curvature, target - found)
+            step /= max(1.0, float(np.abs(centred @ step)[weight > 1e-6].max()))
+            tilt = tilt + step
+            power = powers @ tilt
+            weight = share * np.exp(power - power.max())
+            weight /= weight.sum()
+        shares = np.zeros(len(self.shares))
+        shares[held] = weight
+        return replace(self, shares=shares)
 
     def quantiles(self, place: Array) -> Array:
         """Quantiles of a number, evenly spread within cells."""
@@ -82,24 +165,27 @@ class Law:
 
 
 def released_laws(release: Released) -> dict[str, Law]:
-    """The law of every variable that was counted."""
-    return laws_of(margins(release.transcript), release.declared, release.domain)
-
-
-def laws_of(
-    counted: Mapping[str, Mapping[str, Any]], bounds: Domain, seen: Domain
-) -> dict[str, Law]:
-    """Laws from one-way counts: edges, counts and the noise of a count by variable."""
-    found = {}
-    for name, facts in counted.items():
+    """The law of every variable that was counted: the nearest to all that was released of it."""
+    known = counted(release.transcript)
+    if known is None:
+        return {}
+    looks, found = closer(release.transcript), {}
+    everybody, moments = known.complete + known.incomplete, _OwnMoments.of(release, known)
+    for name, facts in known.margins.items():
         margin = Margin(facts["edges"], facts["counts"], facts["sd"])
-        variable = bounds[name]
+        variable, total = release.declared[name], everybody - facts["missing"]
+        of_total = math.sqrt(3.0) * known.sd
         if isinstance(variable, Categorical):
-            found[name] = Law(_shares(_levels(margin)), None, None)
-        else:
-            working = seen[name]
-            assert isinstance(working, Numeric)
-            found[name] = number_law(margin, variable, working)
+            counts = nearest_counts(margin.counts, margin.sd, total, of_total)
+            found[name] = Law(_shares(counts), None, None)
+            continue
+        seen, look = release.domain[name], looks.get(name)
+        assert isinstance(seen, Numeric)
+        cells = Cells.of(margin, seen)
+        if look is not None:
+            cells = cells.cut(Margin(look["edges"], look["counts"], look["sd"]), seen)
+        facts_of_it = [Fact(np.ones(cells.number), total, of_total), *moments.facts(name, cells)]
+        found[name] = number_law(cells, facts_of_it, variable, seen)
     return found
 
 
@@ -108,47 +194,200 @@ def _shares(weight: Array) -> Array:
     return weight / total if total > 0.0 else np.full(len(weight), 1.0 / len(weight))
 
 
-def _levels(margin: Margin) -> Array:
-    """Counts of levels; those that do not stand out share what they have together."""
-    weak = margin.unseen
-    weight = np.maximum(margin.counts, 0.0)
-    if weak.any():
-        weight[weak] = max(float(margin.counts[weak].sum()), 0.0) / weak.sum()
-    return weight
+def nearest_counts(counts: Array, sd: float, total: float, of_total: float) -> Array:
+    """Counts of at least zero nearest to noisy ones and to their noisy total.
+
+    They minimise ``sum (t - c)^2 / sd^2 + (sum t - N)^2 / sd_N^2``: all are lowered by the same,
+    ``t = max(c - a, 0)`` with ``a = (sum t - N) sd^2 / sd_N^2``.
+    """
+    falling = np.sort(counts)[::-1]
+    ratio = sd**2 / max(of_total, 1e-9 * sd) ** 2 if sd else 0.0
+    kept = np.arange(1.0, len(counts) + 1.0)
+    lower = ratio * (np.cumsum(falling) - total) / (1.0 + ratio * kept)
+    inside = np.flatnonzero(falling > lower)
+    return np.maximum(counts - lower[inside[-1]], 0.0) if inside.size else np.zeros(len(counts))
 
 
-def number_law(margin: Margin, bounds: Numeric, seen: Numeric) -> Law:
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A noisy sum ``weights @ t`` of the counts t of cells, and the noise of its value."""
+
+    weights: Array
+    value: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells of a number, and the noisy sums of their counts that were released.
+
+    Attributes
+    ----------
+    lower, upper : (B,) arrays
+    counts : (B,) array
+        Of about how many records they are.
+    facts : list of (matrix, values, sd)
+        Sums of counts, each with its noise.
+    """
+
+    lower: Array
+    upper: Array
+    counts: Array
+    facts: list[tuple[Array, Array, float]]
+
+    @property
+    def number(self) -> int:
+        """B."""
+        return len(self.lower)
+
+    @classmethod
+    def of(cls, margin: Margin, seen: Numeric) -> Cells:
+        """The cells of one-way counts."""
+        lower, upper, counts = margin.within(seen)
+        return cls(lower, upper, counts, [(np.eye(len(counts)), counts, margin.sd)])
+
+    def cut(self, look: Margin, seen: Numeric) -> Cells:
+        """The cells of a closer look, which are parts of these."""
+        lower, upper, counts = look.within(seen)
+        of = np.searchsorted(self.upper, (lower + upper) / 2.0).clip(0, self.number - 1)
+        ((_, values, sd),) = self.facts
+        held = np.zeros((self.number, len(lower)))
+        held[of, np.arange(len(lower))] = 1.0
+        looks = [(held, values, sd), (np.eye(len(lower)), counts, look.sd)]
+        return Cells(lower, upper, counts, looks)
+
+    def solved(self, facts: Sequence[Fact]) -> Array:
+        """Counts of at least zero nearest to all facts, each in units of its noise, (B,).
+
+        ``min over t >= 0 of sum_i (a_i't - value_i)^2 / sd_i^2``.
+        """
+        rows = [matrix / sd for matrix, _, sd in self.facts]
+        values = [value / sd for _, value, sd in self.facts]
+        rows += [fact.weights[None, :] / fact.sd for fact in facts]
+        values += [np.array([fact.value / fact.sd]) for fact in facts]
+        try:
+            return np.asarray(nnls(np.vstack(rows), np.concatenate(values))[0])
+        except RuntimeError:
+            # It did not end: the counts by themselves.
+            return np.maximum(self.counts, 0.0)
+
+
+@dataclass(frozen=True)
+class _OwnMoments:
+    """Second moments of the columns that depend on one number alone."""
+
+    release: Released
+    moments: Moments | None
+    complete: float
+    everybody: float
+
+    @classmethod
+    def of(cls, release: Released, known: Counted) -> _OwnMoments:
+        everybody = known.complete
+        if known.incomplete > SEEN * known.sd:
+            everybody += known.incomplete
+        return cls(release, released_moments(release), known.complete, everybody)
+
+    def facts(self, name: str, cells: Cells) -> list[Fact]:
+        """Sums of all products of two of these columns over the cells."""
+        if self.moments is None or self.complete <= 0.0:
+            return []
+        parts = (np.arange(POINTS) + 0.5) / POINTS
+        points = cells.lower[:, None] + parts * (cells.upper - cells.lower)[:, None]
+        if self._whole(name):
+            points = np.rint(points)
+        place, columns = self._columns(name, points.ravel())
+        if not np.isfinite(columns).all():
+            return []
+        columns = columns.reshape(*points.shape, -1)
+        found, counts = [], np.maximum(cells.counts, 0.0)
+        # Those who lack another variable are in no moment, and may differ.
+        factor = self.everybody / self.complete
+        lost = 1.0 - 1.0 / factor
+        for i, a in enumerate(place):
+            for j, b in enumerate(place[: i + 1]):
+                product = columns[:, :, i] * columns[:, :, j]
+                mean, noise = product.mean(axis=1), float(self.moments.sd[a, b])
+                if noise <= 0.0 or a == b == 0:
+                    continue
+                spread = float(np.sqrt(np.sum((counts * product.std(axis=1)) ** 2)))
+                doubt = DIFFER * lost * float(np.sqrt(counts @ mean**2 * counts.sum()))
+                sd = math.hypot(factor * noise, spread, doubt)
+                found.append(Fact(mean, factor * float(self.moments.matrix[a, b]), sd))
+        return found
+
+    def _whole(self, name: str) -> bool:
+        variable = self.release.domain[name]
+        return isinstance(variable, Numeric) and variable.integer
+
+    def _columns(self, name: str, points: Array) -> tuple[list[int], Array]:
+        """Places of the columns among the moments, and their values there, 1 first."""
+        assert self.moments is not None
+        design, values = self.release.design, [np.ones(len(points))]
+        places = [0]
+        if name in design.variables:
+            columns, table, defined = design.columns_of(name, points)
+            if not defined.all():
+                return places, np.column_stack(values)
+            for column, one in zip(columns, table.T, strict=True):
+                for place in np.flatnonzero(self.moments.design_map[1:, column]):
+                    scale = self.moments.design_map[1 + place, column]
+                    values.append((one - self.moments.design_map[0, column]) / scale)
+                    places.append(1 + int(place))
+        elif design.response_variables == (name,):
+            response = design.response({name: points})
+            centre, scale = self.moments.response_map[[0, -1]]
+            values.append((response - centre) / scale)
+            places.append(len(self.moments.matrix) - 1)
+        return places, np.column_stack(values)
+
+
+def number_law(cells: Cells, facts: Sequence[Fact], bounds: Numeric, seen: Numeric) -> Law:
     """The law of a number within the range where records were seen.
 
-    A heap at a declared bound (zero earnings, zero visits) is that value, not its cell.
+    A heap at a declared bound (zero earnings, zero visits) is that value, not its cell, and one
+    elsewhere the roundest number of its cell (12.5 hours, 30,000 a year).
     """
-    assert margin.edges is not None
-    half = 0.5 if seen.integer else 0.0
-    low, high = seen.lower - half, seen.upper + half
-    lower, upper = np.maximum(margin.edges[:-1], low), np.minimum(margin.edges[1:], high)
-    # A whole number may have no value between two edges.
-    inside = (np.ceil(upper - half) > lower) if seen.integer else (upper > lower)
-    inside &= upper > lower
-    lower, upper, counts = lower[inside], upper[inside], margin.counts[inside]
-    if not counts.size:
-        return Law(np.ones(1), np.array([low]), np.array([high]), seen.integer)
-    width, strong = upper - lower, _strong(counts, margin.sd)
-    weight = _levelled(counts, width, strong)
-    if not seen.integer and len(counts) > 1:
+    weight = cells.solved(facts)
+    lower, upper = cells.lower.copy(), cells.upper.copy()
+    total, sd = max(float(weight.sum()), 1.0), min(sd for _, _, sd in cells.facts)
+    if seen.integer and (upper - lower <= 1.0).all():
+        return Law(*_finer(_shares(weight), lower, upper, True), True, sd / total)
+    width = upper - lower
+    if not seen.integer and len(weight) > 1:
         for end, beside, bound in ((0, 1, bounds.lower), (-1, -2, bounds.upper)):
-            heap = weight[end] * width[beside] > HEAP * max(weight[beside], margin.sd) * width[end]
-            if strong[end] and heap and bound in (lower[end], upper[end]):
+            heap = weight[end] * width[beside] > HEAP * max(weight[beside], sd) * width[end]
+            if heap and weight[end] > STANDS_OUT * sd and bound in (lower[end], upper[end]):
                 lower[end] = upper[end] = bound
-    return Law(*_finer(_shares(weight), lower, upper, seen.integer), seen.integer)
+    even = _heaps_apart(weight, upper - lower, sd)
+    shares, lower, upper = _finer(_shares(even), lower, upper, seen.integer)
+    law = Law(shares * float(even.sum() / total), lower, upper, seen.integer, sd / total)
+    for k in np.flatnonzero(weight > even):
+        point = roundest(cells.lower[k], cells.upper[k])
+        law = law.with_heap(point, float(weight[k] - even[k]) / total)
+    return law
 
 
-def _strong(counts: Array, sd: float) -> NDArray[np.bool_]:
-    """Cells that stand out of the noise; one without another beside it must do so by more."""
-    strong = counts >= STANDS_OUT * sd
-    beside = np.zeros_like(strong)
-    beside[1:] |= strong[:-1]
-    beside[:-1] |= strong[1:]
-    return np.asarray(strong & (beside | (counts >= ALONE * sd)))
+def _heaps_apart(weight: Array, width: Array, sd: float) -> Array:
+    """Counts without heaps: these have no more than their width by the density beside them."""
+    density = np.divide(weight, width, out=np.zeros_like(weight), where=width > 0.0)
+    wide = np.pad(density, BESIDE, mode="edge")
+    around = [wide[k : k + len(density)] for k in range(2 * BESIDE + 1) if k != BESIDE]
+    usual = np.median(around, axis=0) * width
+    heap = (weight > HEAP * usual) & (weight - usual > ALONE * sd) & (width > 0.0)
+    return np.where(heap, usual, weight)
+
+
+def roundest(low: float, high: float) -> float:
+    """The number above `low` and up to `high` with the fewest digits, fives before others."""
+    size = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))) + 1.0)
+    for _ in range(18):
+        for step in (size, size / 2.0, size / 4.0, size / 5.0):
+            found = math.floor(high / step) * step
+            if found > low:
+                return found
+        size /= 10.0
+    return high
 
 
 def _finer(shares: Array, lower: Array, upper: Array, whole: bool) -> tuple[Array, Array, Array]:
@@ -177,28 +416,3 @@ def _finer(shares: Array, lower: Array, upper: Array, whole: bool) -> tuple[Arra
     weight = shares[cell] * np.divide(weight, total, out=even, where=total > 0.0)
     right = np.where(place == parts[cell] - 1, upper[cell], left + step)
     return weight, left, right
-
-
-def _levelled(counts: Array, width: Array, strong: NDArray[np.bool_]) -> Array:
-    """Counts that stand out, and the sums of runs of others, spread over them.
-
-    A run between two counts that stand out is even; one at an end falls off from the density d of
-    the count beside it: ``d exp(-distance d / sum)``.
-    """
-    if not strong.any():
-        return np.asarray(width * max(float(counts.sum()), 0.0) / width.sum())
-    weight = counts.copy()
-    weak = np.flatnonzero(~strong)
-    for run in np.split(weak, np.flatnonzero(np.diff(weak) > 1) + 1) if weak.size else ():
-        total = max(float(counts[run].sum()), 0.0)
-        share = width[run] / width[run].sum()
-        first, last = run[0] == 0, run[-1] == len(counts) - 1
-        if total > 0.0 and first != last:
-            outward = run[::-1] if first else run
-            beside = outward[0] + (1 if first else -1)
-            rate = weight[beside] / width[beside] / total
-            ends = np.concatenate([[0.0], np.cumsum(width[outward])])
-            share = -np.diff(np.exp(-ends * rate))
-            share, run = share / share.sum(), outward
-        weight[run] = total * share
-    return np.asarray(weight)

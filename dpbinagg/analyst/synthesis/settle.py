@@ -23,7 +23,7 @@ from dpbinagg.public.domain import Rows
 
 Flags = NDArray[np.bool_]
 
-TURNS = 12
+TURNS = 20
 """Turns of all outcomes; one is enough unless outcomes are covariates of each other."""
 CLOSE, CLOSE_WHOLE = 1e-9, 0.02
 """Standard errors that coefficients may be off before an outcome is moved again; whole numbers

@@ -22,8 +22,8 @@ from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design, build_design
 from dpbinagg.formula.union import all_names, combinations
 from dpbinagg.public.domain import Categorical, Numeric
-from dpbinagg.release.plain import domain_from_plain, domain_to_plain
 from dpbinagg.release.questions import MOMENTS, SEEN
+from dpbinagg.release.saving import domain_from_plain, domain_to_plain
 from dpbinagg.release.transcript import Released, counted, margins
 
 EXACT, NOISE, BINS, NONE = "exact", "known noise", "as far as bins show", "not at all"
@@ -212,6 +212,7 @@ def supports(release: Released, models: Sequence[Design] | None = None) -> pd.Da
         how = "one-way counts were not released"
         if name in known:
             how = f"one-way counts, each with noise of standard deviation {known[name]['sd']:.3g}"
+            how += _cut(release, name, known[name])
         rows.append((f"distribution of {name}", NOISE if name in known else BINS, how))
     plain = {*release.design.plain_columns(), release.design.response_name}
     numbers = [n for n in names if n in plain and isinstance(release.domain[n], Numeric)]
@@ -239,6 +240,24 @@ def supports(release: Released, models: Sequence[Design] | None = None) -> pd.Da
         )
     )
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _cut(release: Released, name: str, margin: Mapping[str, Any]) -> str:
+    """What is said of values beyond the range where counts stand out, which no row has."""
+    declared, seen = release.declared[name], release.domain[name]
+    if not isinstance(declared, Numeric) or not isinstance(seen, Numeric):
+        return ""
+    half = 0.5 if seen.integer else 0.0
+    edges, counts = margin["edges"], margin["counts"]
+    below, above = edges[1:] <= seen.lower - half, edges[:-1] >= seen.upper + half
+    beyond = below | above
+    if not beyond.any() or (seen.lower, seen.upper) == (declared.lower, declared.upper):
+        return ""
+    noise = margin["sd"] * float(np.sqrt(beyond.sum()))
+    return (
+        f"; no row lies outside {seen.lower:,.10g} to {seen.upper:,.10g}, where counts do not "
+        f"stand out: together they are {round(float(counts[beyond].sum()))}, with noise {noise:.0f}"
+    )
 
 
 def lacking(release: Released) -> bool:

@@ -44,7 +44,7 @@ from dpbinagg.analyst.synthesis.surface import mean_residuals, residual_surface
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.errors import FormulaError, ReleaseError
 from dpbinagg.formula import Design
-from dpbinagg.formula.design import linear_map
+from dpbinagg.formula.union import linear_map
 from dpbinagg.inputs import SyntheticKind
 from dpbinagg.public.domain import Numeric, Rows, column_of, rows_of, spread_rows
 from dpbinagg.release.questions import SEEN

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from histograms import bin_index
 
 from dpbinagg.analyst.ols.coordinates import begin
 from dpbinagg.analyst.ols.finish import Fitted
@@ -12,7 +13,7 @@ from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
 from dpbinagg.analyst.ols.start import start
 from dpbinagg.formula import build_design
 from dpbinagg.formula.scaling import row_layout
-from dpbinagg.protocol.ranges import bin_index, histogram_edges, needs_range, working_range
+from dpbinagg.protocol.ranges import histogram_edges, needs_range, working_range
 from dpbinagg.public.domain import Categorical, Domain
 from dpbinagg.public.rounds import RoundAnswer, norm, weights
 from dpbinagg.reading import convert
