@@ -257,7 +257,8 @@ def from_texts(places: Integers, distinct: Sequence[Any], variable: Variable) ->
     return np.append(finished(numbers_of_texts(distinct), variable), np.nan)[places]
 
 
-def _missing(n: int, variable: Variable) -> Values:
+def missing(n: int, variable: Variable) -> Values:
+    """So many missing values."""
     if isinstance(variable, Categorical):
         return np.full(n, -1, dtype=np.int64)
     return np.full(n, np.nan)
@@ -268,7 +269,7 @@ def _pandas(column: Any, variable: Variable) -> Values:
 
     dtype, types = column.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
-        table = np.append(_pandas(pd.Series(dtype.categories), variable), _missing(1, variable))
+        table = np.append(_pandas(pd.Series(dtype.categories), variable), missing(1, variable))
         values: Values = table[column.cat.codes.to_numpy()]
         return values
     stored = pandas_type(dtype).stored
@@ -278,7 +279,7 @@ def _pandas(column: Any, variable: Variable) -> Values:
         places, distinct = pd.factorize(column)
         return from_texts(places, list(distinct), variable)
     if stored == "other":
-        return _missing(len(column), variable)
+        return missing(len(column), variable)
     read = from_truths if types.is_bool_dtype(dtype) else from_numbers
     return read(column.to_numpy(dtype=np.float64, na_value=np.nan), variable)
 
@@ -338,7 +339,7 @@ def _arrow(column: Any, variable: Variable) -> Values:
 
     if isinstance(column, pa.ChunkedArray):
         found = [_arrow_chunk(chunk, variable) for chunk in column.chunks]
-        return np.concatenate([_missing(0, variable), *found])
+        return np.concatenate([missing(0, variable), *found])
     return _arrow_chunk(column, variable)
 
 
@@ -347,7 +348,7 @@ def _arrow_chunk(chunk: Any, variable: Variable) -> Values:
 
     kind, types = chunk.type, pa.types
     if types.is_dictionary(kind):
-        table = np.append(_arrow(chunk.dictionary, variable), _missing(1, variable))
+        table = np.append(_arrow(chunk.dictionary, variable), missing(1, variable))
         places = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         found: Values = table[places]
         return found
@@ -359,7 +360,7 @@ def _arrow_chunk(chunk: Any, variable: Variable) -> Values:
         distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
         return from_texts(places, [_decoded(text) for text in distinct], variable)
     if stored == "other":
-        return _missing(len(chunk), variable)
+        return missing(len(chunk), variable)
     if stored == "truth":
         chunk = chunk.cast(pa.int8())
     values = chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -399,16 +400,16 @@ def _polars(column: Any, variable: Variable) -> Values:
         distinct = texts.drop_nulls().unique()
         places = np.arange(len(distinct), dtype=np.int64)
         found = from_texts(places, distinct.to_list(), variable)
-        nothing = _missing(1, variable)[0].item()
+        nothing = missing(1, variable)[0].item()
         kind = pl.Int64 if isinstance(variable, Categorical) else pl.Float64
         if not len(distinct):
-            return _missing(len(column), variable)
+            return missing(len(column), variable)
         placed = texts.replace_strict(
             distinct, pl.Series(found, dtype=kind), default=nothing, return_dtype=kind
         )
         return np.asarray(placed.to_numpy())
     if stored == "other":
-        return _missing(len(column), variable)
+        return missing(len(column), variable)
     if stored == "truth":
         column = column.cast(pl.Int8)
     values = np.asarray(column.cast(pl.Float64, strict=False).to_numpy())
