@@ -189,12 +189,13 @@ class Lines(Private):
         block = Block(self.content, ord(self.layout.separator), len(names))
         records: dict[str, Any] = {}
         for name in variables:
-            cells, every = block.cells(column_at(names, name)), missing(block.n, domain[name])
-            if name in self.levels:
+            cells, variable = block.cells(column_at(names, name)), domain[name]
+            every = missing(block.n, variable)
+            if isinstance(variable, Categorical):
                 every[block.readable] = self.levels[name].read(block.data, cells)
             else:
                 values = read_numbers(block.data, cells.starts, cells.ends, decimal)
-                every[block.readable] = finished(values, domain[name])
+                every[block.readable] = finished(values, variable)
             records[name] = every
         return records
 
