@@ -169,7 +169,7 @@ def dp_ols(
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
-        release = replace(release, choice=choice, led=release.steps)
+        release = replace(release, choice=choice, led={None: release.steps})
     return release.ols(estimator=estimator, cov_type=own)
 
 

@@ -217,7 +217,7 @@ def conduct(
         Transcript(dialogue.entries),
         models={} if models is None else {name: model.formula for name, model in models.items()},
         rules=tuple(rule.text for rule in rules),
-        led=led.get(None),
+        led=led,
     )
 
 
