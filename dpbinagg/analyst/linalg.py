@@ -77,6 +77,11 @@ def squares(columns: Array) -> Array:
     return symmetric(np.sum([part.T @ part for part in parts], axis=0))
 
 
+def combined(columns: Array, by: Array) -> Array:
+    """``X B``, in parts."""
+    return np.concatenate([part @ by for part in np.array_split(columns, PARTS)])
+
+
 def moved(noise: Array, by: Array) -> Array:
     """``B E_m B'`` of every member.
 

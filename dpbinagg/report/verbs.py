@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -53,9 +54,9 @@ class Release(Released):
         See `dpbinagg.release.transcript.Released`.
     statistics, noise_scales : mapping
         What was released, by component, and the standard deviations of its noise.
-    led : Steps, optional
-        Where the transcript leads, for who knows it; not kept in files and copies, which find it
-        again.
+    led : mapping of Steps, optional
+        Where the transcript leads, for who knows it, by declared model, None for the release's own;
+        not kept in files and copies, which find it again.
 
     Examples
     --------
@@ -71,11 +72,13 @@ class Release(Released):
     ['Intercept', 'pretest']
     """
 
-    led: InitVar[Steps | None] = None
+    led: InitVar[Mapping[str | None, Steps | None] | None] = None
 
-    def __post_init__(self, led: Steps | None) -> None:
-        if led is not None:
-            self.__dict__["steps"] = led
+    def __post_init__(self, led: Mapping[str | None, Steps | None] | None) -> None:
+        if led and self.models:
+            self.__dict__["steps_of_models"] = {name: led[name] for name in self.models}
+        elif led:
+            self.__dict__["steps"] = led[None]
 
     @classmethod
     def of(cls, released: Released) -> Release:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dpbinagg.analyst.linalg import inverse_root, squares, symmetric
+from dpbinagg.analyst.linalg import combined, inverse_root, squares, symmetric
 from dpbinagg.analyst.ols.margins import Margin, product_records
 from dpbinagg.analyst.types import Array
 from dpbinagg.formula import Design
@@ -155,7 +155,9 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
         inner = basis.T @ scaled @ basis
     root, inverse = (inner, inner) if not inner.size else inverse_root(inner)[::-1]
     forth, back = inverse @ basis.T / size, root @ basis.T * size
-    lengths = np.linalg.norm((numbers - mean) @ forth.T, axis=1) if len(forth) else np.ones(1)
+    lengths = np.ones(1)
+    if len(forth):
+        lengths = np.linalg.norm(combined(numbers - mean, forth.T), axis=1)
     radius = float(np.quantile(lengths, FAR)) * ROOM
     centre = float(response.mean())
     reach = _reach(response, abs(layout.scale_y))
@@ -283,7 +285,7 @@ def model_plan(whole: Plan, columns: Array, response: Array, intercept: int | No
         offset=whole.layout.response - of_f @ response,
     )
     of_g = np.column_stack([whole.moments.g_map, whole.moments.y_map])
-    records, values = whole.records @ columns, whole.records @ response
+    records, values = combined(whole.records, columns), whole.records @ response
     guess = np.zeros(columns.shape[1])
     if intercept is not None:
         guess[intercept] = values.mean()
