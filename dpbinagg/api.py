@@ -39,7 +39,7 @@ open_table = explains_arguments(reading.open_table)
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Ledger
-    from dpbinagg.accounting.budget import Allocation, Neighbours
+    from dpbinagg.accounting.budget import Neighbours
     from dpbinagg.inputs import (
         Bounds,
         Calibration,
@@ -256,16 +256,11 @@ class Prepared:
     models: Mapping[str, Design] | None = None
     rules: tuple[Rule, ...] = ()
 
-    @property
-    def allocation(self) -> Allocation:
-        """The mu of each component, per record added or removed."""
-        return allocate(self.settings, self.design)
-
     def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Release:
         """Charge the ledger once, and release."""
         design, settings = self.design, self.settings
         check_scale(design)
-        allocation = self.allocation
+        allocation = allocate(settings, design)
         spends = true_mu(settings, design, allocation)
         charge = (
             nullcontext()

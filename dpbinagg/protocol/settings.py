@@ -175,8 +175,10 @@ class Settings:
             budget = Budget.paper()
         elif budget is None:
             # The package's split, less the components that the estimator does not use.
-            unused = {"refined": (), "combined": ("scores",)}.get(estimator, ("moments", "scores"))
-            budget = Budget.of_study(models).without(*unused)
+            budget = Budget.of_study(models)
+            if estimator != "refined":
+                unused = ("scores",) if estimator == "combined" else ("moments", "scores")
+                budget = budget.without(*unused)
         if not isinstance(budget, Budget):
             raise BudgetError(
                 f"budget must be a Budget, got {type(budget).__name__}; "

@@ -122,3 +122,17 @@ def test_smaller_models_cover():
     assert np.sum(hits) >= stats.binom.ppf(0.002, 100, 0.95)
     private, exact = np.sqrt(np.mean(errors, axis=0))
     assert private < 1.3 * exact
+
+
+def test_a_reference_that_nobody_has_does_not_bend_smaller_models():
+    """The columns of those who were seen lie in a subspace, in which some columns are short."""
+    frame = table(4000, 3)
+    frame["g"] = pd.cut(frame.x + 0.3 * frame.z, [-9, 0.5, 1.5, 9], labels=["b", "c", "d"])
+    frame["g"] = frame.g.astype(str)
+    bounds = BOUNDS | {"g": ["a", "b", "c", "d"]}
+    release = dp_release("y ~ x + w + C(g)", frame, mu=100.0, bounds=bounds, rng=1)
+    for formula in ("y ~ x", "y ~ w", "y ~ x + w"):
+        fit, ols = release.ols(formula), smf.ols(formula, frame).fit()
+        assert fit.identified.all()
+        np.testing.assert_allclose(fit.params, ols.params, atol=0.2 * ols.bse.max())
+        assert fit.rsquared == pytest.approx(ols.rsquared, abs=0.01)

@@ -47,9 +47,7 @@ def smaller_start(state: State, columns: Array) -> Estimate:
 def _smaller(
     state: State, full: Estimate, columns: Array, meat: Array, hidden: Array, scale: float
 ) -> Estimate:
-    # Coefficients b of the design are W'beta: columns of W L in whitened coordinates.
-    inverse = np.linalg.pinv(state.whitening).T
-    loading, beta = inverse @ columns, inverse @ state.params
+    loading, beta = state.whitened(columns), state.whitened(state.params)
     loading[:, never_seen(state, columns)] = 0.0
     params, project, bread, lost = _projected(state.gram, loading, beta)
     matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))

@@ -94,6 +94,14 @@ class State:
         """Usual length of a contribution: ``sqrt(k) sd`` with the tails left out."""
         return float(np.sqrt(self.size)) * self.sd_clipped
 
+    def whitened(self, coefficients: Array) -> Array:
+        """c with ``w'c = x'b`` for every record that was seen, from coefficients b, (p, ...).
+
+        Those have ``x'v = 0`` for every combination v that no record had: w and these zeros are x.
+        """
+        known = np.vstack([self.whitening, self.public.null])
+        return np.asarray(np.linalg.solve(known.T, coefficients)[: self.size])
+
 
 def rewhitened(state: State) -> State:
     """Coordinates in which ``A/n + ridge`` is the identity, weak eigenvalues raised to noise."""
