@@ -332,7 +332,7 @@ def build_design(
     """
     if not isinstance(domain, Domain):
         domain = Domain(domain)
-    numbers = check_constants(constants or {}, domain)
+    numbers = check_constants(constants, domain) if constants else {}
     key = (str(formula), repr(domain), repr(numbers))
     structure = _CACHE.get(key)
     if structure is None:

@@ -68,6 +68,9 @@ def radius2(
     joint = np.zeros(half.shape[1], dtype=bool)
     total = np.zeros(len(half))
     for component in _components(subterms):
+        if len(component) == 1 and len(component[0].choices) == 1:
+            # One column, of a factor with two levels: its bounds are attained.
+            continue
         total += _component(component, bounds, centre, inverse)
         for subterm in component:
             joint[subterm.start : subterm.stop] = True
@@ -139,7 +142,8 @@ def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upp
     half = (upper - lower) / 2
     centre = middle.copy()
     for subterm in subterms:
-        if not subterm.n_levels:
+        if not subterm.n_levels or len(subterm.choices) == 1:
+            # Nothing is nearer to both ends of one column than their middle.
             continue
         block = slice(subterm.start, subterm.stop)
         corners, members = _corners(subterm, bounds, len(lower))
