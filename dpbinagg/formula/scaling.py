@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.formula.bounds import Bounds, Interval, Members, product_bounds
 from dpbinagg.formula.rows import CategoricalFactor, NumericFactor, RowMap, Subterm
-from dpbinagg.public.partition import Boxes, Partition
+from dpbinagg.public.partition import Partition
 
 if TYPE_CHECKING:
     from dpbinagg.formula.design import Design
@@ -306,7 +306,7 @@ class ColumnScaling:
 @lru_cache(maxsize=16)
 def column_scaling(design: Design) -> ColumnScaling:
     """Scaling of the columns over the design's whole domain."""
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     centre, half = centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
     middle, half_y = response_scale(low_y, high_y)
@@ -379,7 +379,7 @@ def row_layout(design: Design) -> RowLayout:
     row_map = RowMap(
         design.domain, design.response_factor, tuple(placed), coded, bool(design.unbounded)
     )
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     centre, half = centre_and_half_width(
         np.append(1.0, lower[0, numeric]), np.append(1.0, upper[0, numeric])
     )

@@ -29,7 +29,7 @@ from dpbinagg.formula.describe import undeclared_names
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.partition import Boxes, Partition
+from dpbinagg.public.partition import Partition
 from dpbinagg.reading.columns import ColumnType
 from dpbinagg.reading.source import Source
 
@@ -228,7 +228,7 @@ def check_scale(design: Design) -> None:
                 )
     if design.unbounded:
         return
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     for name, low, high in zip(design.column_names, lower[0], upper[0], strict=True):
         if not max(abs(low), abs(high)) <= LARGEST:
             raise DomainError(
