@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import inverse_psd, spectrum, symmetric, truths
+from dpbinagg.analyst.ols.coordinates import SEED
 from dpbinagg.analyst.ols.finish import Steps
-from dpbinagg.analyst.ols.margins import SEED
 from dpbinagg.analyst.ols.start import TOLERATED, State, away, from_start, leaning
 from dpbinagg.analyst.types import Array, Estimate
 
