@@ -25,7 +25,7 @@ from dpbinagg.protocol.settings import (
     named_formulas,
     named_variables,
     one_of,
-    true_mu,
+    published_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.reading import open_source
@@ -39,7 +39,7 @@ open_table = explains_arguments(reading.open_table)
 
 if TYPE_CHECKING:
     from dpbinagg.accounting import Ledger
-    from dpbinagg.accounting.budget import Allocation, Neighbours
+    from dpbinagg.accounting.budget import Neighbours
     from dpbinagg.inputs import (
         Bounds,
         Calibration,
@@ -169,7 +169,7 @@ def dp_ols(
     )
     choice = Choice(estimator=estimator, cov_type=own)
     if choice != BEST:
-        release = replace(release, choice=choice, led=release.steps)
+        release = replace(release, choice=choice, led={None: release.steps})
     return release.ols(estimator=estimator, cov_type=own)
 
 
@@ -256,17 +256,14 @@ class Prepared:
     models: Mapping[str, Design] | None = None
     rules: tuple[Rule, ...] = ()
 
-    @property
-    def allocation(self) -> Allocation:
-        """The mu of each component, per record added or removed."""
-        return allocate(self.settings, self.design)
-
     def run(self, ledger: Ledger | None = None, rng: Seed = None) -> Release:
         """Charge the ledger once, and release."""
         design, settings = self.design, self.settings
         check_scale(design)
-        allocation = self.allocation
-        spends = true_mu(settings, design, allocation)
+        allocation = allocate(settings, design)
+        spends = settings.mu
+        if settings.calibration == "paper":
+            spends = published_mu(settings, design, allocation)
         charge = (
             nullcontext()
             if ledger is None

@@ -151,9 +151,8 @@ def explained_sum(
     constant : int
         1 where the columns span a constant.
     """
-    loading = np.linalg.pinv(state.whitening).T
-    one = loading @ constant_of(state) if constant else None
-    loading = loading if columns is None else loading @ columns
+    one = state.whitened(constant_of(state)) if constant else None
+    loading = state.whitened(np.eye(len(state.params)) if columns is None else columns)
     assert estimate.noise_cov is not None
     c, noise = loading @ estimate.params, loading @ estimate.noise_cov @ loading.T
     gram = state.gram

@@ -77,6 +77,11 @@ def squares(columns: Array) -> Array:
     return symmetric(np.sum([part.T @ part for part in parts], axis=0))
 
 
+def combined(columns: Array, by: Array) -> Array:
+    """``X B``, in parts."""
+    return np.concatenate([part @ by for part in np.array_split(columns, PARTS)])
+
+
 def moved(noise: Array, by: Array) -> Array:
     """``B E_m B'`` of every member.
 
@@ -105,11 +110,6 @@ class Spectrum:
     level: Array
 
     @property
-    def safe(self) -> bool:
-        """Whether every member is positive."""
-        return bool(np.all(self.values > SAFE * self.level))
-
-    @property
     def lifted(self) -> Array:
         """A with no eigenvalue below its noise: what steps divide by."""
         raised = np.maximum(self.values, self.level)
@@ -126,7 +126,7 @@ def spectrum(gram: Array, noise: Array) -> Spectrum:
 def truths(gram: Array, noise: Array, of_gram: Spectrum) -> Array:
     """``A - E_m`` of every member, negative eigenvalues raised to 0: no true matrix has one."""
     matrices = np.asarray(gram - noise)
-    if of_gram.safe:
+    if np.all(of_gram.values > SAFE * of_gram.level):
         return matrices
     # To see whether a matrix is positive takes a twentieth of the time of its eigenvalues.
     below = [number for number, matrix in enumerate(matrices) if not _positive(matrix)]

@@ -172,10 +172,12 @@ def promise(file: StudyFile, prepared: Prepared, ledger: Ledger | None) -> dict[
     """What will be released and spent, as plain values."""
     from dpbinagg.accounting import gdp
     from dpbinagg.accounting.budget import RELATIONS
+    from dpbinagg.protocol.settings import allocate
 
     settings, design = prepared.settings, prepared.design
     factor = settings.mu / settings.per_record
-    spent = {name: factor * part for name, part in prepared.allocation.as_dict().items() if part}
+    allocation = allocate(settings, design)
+    spent = {name: factor * part for name, part in allocation.as_dict().items() if part}
     return {
         "file": str(file.path),
         "fingerprint": file.fingerprint,

@@ -217,7 +217,7 @@ def conduct(
         Transcript(dialogue.entries),
         models={} if models is None else {name: model.formula for name, model in models.items()},
         rules=tuple(rule.text for rule in rules),
-        led=led.get(None),
+        led=led,
     )
 
 
@@ -300,20 +300,12 @@ def make_partition(
         share = math.sqrt(TOTAL_SHARE) * allocation.partition
         (answer,) = dialogue.ask([count_question()], [share])
         total = float(answer.values[0][0])
-    theta = split_threshold(total, allocation)
-    return Partition.of_tree(dialogue.curator.partition(paths, mu_tree, theta))
-
-
-def split_threshold(total: float, allocation: Allocation) -> float:
-    """Smallest noisy count worth a split.
-
-    A bin should hold more records than the noise on its count, and the number
-    of bins should not grow faster than helps: as the root of the number of
-    records up to `LARGE_TABLE`, and no further.
-    """
+    # The smallest noisy count worth a split: more records than the noise on the count of a bin, and
+    # as many as keep the number of bins to the root of that of records, up to `LARGE_TABLE`.
     floor = 2.0 / allocation.count if allocation.count else 0.0
     n = max(total, 1.0)
-    return max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
+    threshold = max(floor, math.sqrt(n * max(n / LARGE_TABLE, 1.0)))
+    return Partition.of_tree(dialogue.curator.partition(paths, mu_tree, threshold))
 
 
 def rows_of(design: Design, coded: bool = False) -> Rows:

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.ols.margins import Margin, uniform_margins
+from dpbinagg.analyst.ols.coordinates import Margin, uniform_margins
 from dpbinagg.formula import Design
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain, Numeric, Variable
@@ -146,14 +146,18 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
     variables, open_ = design.domain, design.unbounded
     if not mu:
         return OneWay(variables, uniform_margins(variables))
-    wide = [name for name, variable in variables.items() if _is_wide(variable)]
+    numbers = {name: v for name, v in variables.items() if isinstance(v, Numeric)}
+    cuts = {name: histogram_edges(variable) for name, variable in numbers.items()}
+    # Numbers with a cell that holds more than one value.
+    wide = [n for n, v in numbers.items() if not v.integer or (np.diff(cuts[n]) > 1.0).any()]
     mu_closer = mu * math.sqrt(CLOSER_SHARE) * (1.0 - 2.0**-50)
     mu = mu * math.sqrt(1.0 - CLOSER_SHARE) if wide else mu
-    margins, total, sd = _look(ask, variables, mu * math.sqrt(FIRST_SHARE) if open_ else mu)
+    first_mu = mu * math.sqrt(FIRST_SHARE) if open_ else mu
+    margins, total, sd = _look(ask, variables, cuts, first_mu)
     working = {
         name: variable.within(*working_range(edges, margins[name].counts, sd, variable, total))
-        for name, variable in variables.items()
-        if isinstance(variable, Numeric) and name not in fixed and needs_range(variable)
+        for name, variable in numbers.items()
+        if name not in fixed and needs_range(variable)
         if (edges := margins[name].edges) is not None
     }
     if open_:
@@ -161,11 +165,11 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         coarse = {
             name: working[name]
             for name in open_
-            if isinstance(variable := variables[name], Numeric)
-            and (edges := margins[name].edges) is not None
-            and too_coarse(edges, (working[name].lower, working[name].upper), variable)
+            if (edges := margins[name].edges) is not None
+            and too_coarse(edges, (working[name].lower, working[name].upper), numbers[name])
         }
-        more, again, its_sd = _look(ask, coarse, rest, declared=False)
+        cuts = {name: histogram_edges(variable) for name, variable in coarse.items()}
+        more, again, its_sd = _look(ask, coarse, cuts, rest, declared=False)
         for name, first in coarse.items():
             margin = margins[name] = more[name]
             assert margin.edges is not None
@@ -180,13 +184,6 @@ def one_way(ask: Ask, design: Design, fixed: frozenset[str], mu: float) -> OneWa
         parts = {name: closer_edges(margins[name], seen[name], least) for name in wide}
         ask([closer_question(parts)], [mu_closer])
     return OneWay(seen, margins, (total, sd))
-
-
-def _is_wide(variable: Variable) -> bool:
-    """Whether cells of a variable hold more than one value."""
-    if not isinstance(variable, Numeric):
-        return False
-    return not variable.integer or bool((np.diff(histogram_edges(variable)) > 1.0).any())
 
 
 def closer_edges(margin: Margin, seen: Variable, least: float) -> Array:
@@ -208,16 +205,16 @@ def closer_edges(margin: Margin, seen: Variable, least: float) -> Array:
 
 
 def _look(
-    ask: Ask, variables: Mapping[str, Variable], mu: float, declared: bool = True
+    ask: Ask,
+    variables: Mapping[str, Variable],
+    edges: Mapping[str, Array],
+    mu: float,
+    declared: bool = True,
 ) -> tuple[dict[str, Margin], float, float]:
     """Noisy counts of each variable, the noisy total, and the noise of each count.
 
-    `declared` says whether bounds are the caller's.
+    `edges` are of the numbers; `declared` says whether bounds are the caller's.
     """
-    edges = {
-        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
-        for name, variable in variables.items()
-    }
     question = margin_question(edges, variables, declared)
     (answer,) = ask([question], [mu])
     found, numbers, sd = margin_answer(question, answer)
@@ -304,9 +301,9 @@ def working_range(
     if variable.bounded and not seen:
         return _fallback(edges, counts, sd, variable)
     n = max(inside if total is None else total, sd)
-    upper = min(_outer(edges, counts, sd, (first, last), n), variable.upper)
+    upper = min(tail_end(edges, counts, sd, (first, last), n), variable.upper)
     mirror = (counts.size - 1 - last, counts.size - 1 - first)
-    lower = max(-_outer(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
+    lower = max(-tail_end(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
     start, end = np.clip(np.searchsorted(edges, [lower, upper]) - 1, 0, edges.size - 2)
     if missing(counts, sd, (int(start), int(end)), total):
         guess = _fallback(edges, counts, sd, variable)
@@ -350,23 +347,6 @@ def needs_range(variable: Numeric) -> bool:
     """Whether a range could be narrower than the public bounds to any effect."""
     few = variable.bounded and variable.integer and variable.upper - variable.lower <= FEW_VALUES
     return not few
-
-
-def _outer(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: float) -> float:
-    """Upper end of the range."""
-    first, last = hull
-    tail_sum = np.cumsum(counts[first : last + 1][::-1])[::-1]
-    target = min(TAIL_SHARE * n, TAIL_SCORE * sd)
-    start = first + int(np.flatnonzero(tail_sum >= target).max(initial=0))
-    distance = edges[start:] - edges[start]
-    tail = Tail(
-        distance=distance,
-        counts=counts[start:],
-        sd=sd,
-        seen=float(distance[last + 1 - start]),
-        total=float(tail_sum[start - first]),
-    )
-    return float(edges[start]) + tail_end(tail, ENOUGH * math.sqrt(n), FEW)
 
 
 def _fallback(edges: Array, counts: Array, sd: float, variable: Numeric) -> tuple[float, float]:
@@ -518,31 +498,6 @@ def _beyond(counts: Array, sd: float, near: float) -> int:
         reached += min(ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """One side of a histogram, from a threshold outward.
-
-    Attributes
-    ----------
-    distance : (m + 1,) array
-        Distances of the bins' edges from the threshold, increasing from 0.
-    counts : (m,) array
-        Noisy counts of those bins.
-    sd : float
-        Standard deviation of the noise of each count.
-    seen : float
-        Distance up to which records have been detected.
-    total : float
-        Noisy number of records beyond the threshold.
-    """
-
-    distance: Array
-    counts: Array
-    sd: float
-    seen: float
-    total: float
-
-
 def survival(distance: Array, shape: Array, scale: Array) -> Array:
     r"""Survival function of the generalised Pareto law.
 
@@ -559,29 +514,47 @@ BEYOND = survival(ENDS, SHAPE, SCALE)
 """Share of the records of each model beyond each end."""
 
 
-def tail_end(tail: Tail, enough: float, few: float) -> float:
-    r"""Distance beyond which a negligible number of records is expected.
+def tail_end(edges: Array, counts: Array, sd: float, hull: tuple[int, int], n: float) -> float:
+    r"""Upper end of the range: beyond it a negligible number of records is expected.
 
-    The tail is modelled as generalised Pareto with shape :math:`\xi` and
+    The outermost records, `TAIL_SHARE` of them or as many as stand out well, are the tail. It is
+    modelled as generalised Pareto with shape :math:`\xi` and
     scale :math:`\sigma`. The noisy counts weigh the models by their Gaussian
     likelihood, with variance :math:`s^2 + N p_i` for noise and sampling and
     with the number of records :math:`N` profiled out; the prior is normal in
     :math:`\xi` and flat in :math:`\log \sigma`. The end is where the expected
     number of records beyond it, averaged over the models,
-    :math:`\sum_j w_j N_j S_j(t)`, falls to `few`, but no more than `STRETCH`
-    times as far as where it falls to `enough`: a light tail is kept whole, a
+    :math:`\sum_j w_j N_j S_j(t)`, falls to `FEW`, but no more than `STRETCH`
+    times as far as where it falls to `ENOUGH` :math:`\sqrt n`: a light tail is kept whole, a
     heavy one is cut.
+
+    Parameters
+    ----------
+    edges, counts : (B + 1,) and (B,) arrays
+    sd : float
+        Standard deviation of the noise of each count.
+    hull : (int, int)
+        First and last bin in which records were detected.
+    n : float
+        Noisy number of records.
 
     Returns
     -------
     float
-        At least ``tail.seen``, at most `REACH` times it.
+        At least the upper edge of the hull, at most `REACH` times as far from where the tail
+        begins.
     """
-    unit = tail.distance / tail.seen
+    first, last = hull
+    tail_sum = np.cumsum(counts[first : last + 1][::-1])[::-1]
+    target = min(TAIL_SHARE * n, TAIL_SCORE * sd)
+    start = first + int(np.flatnonzero(tail_sum >= target).max(initial=0))
+    distance = edges[start:] - edges[start]
+    seen = float(distance[last + 1 - start])
+    unit = distance / seen
     near = int(np.searchsorted(unit, REACH)) + 1
-    distance, counts = unit[: near + 1], tail.counts[:near]
-    share = -np.diff(survival(distance, SHAPE, SCALE), axis=1)
-    variance = max(tail.total, 0.0) * share + tail.sd**2
+    counts = counts[start : start + near]
+    share = -np.diff(survival(unit[: near + 1], SHAPE, SCALE), axis=1)
+    variance = max(float(tail_sum[start - first]), 0.0) * share + sd**2
     weighted = share / variance
     precision = np.einsum("ij,ij->i", weighted, share)
     # Not by BLAS, whose threads would spin for a while on a core that draws noise.
@@ -597,6 +570,6 @@ def tail_end(tail: Tail, enough: float, few: float) -> float:
     # The first end with so few, or the last one.
     end, heavy = (
         float(ENDS[np.argmax(beyond <= most)] if (beyond <= most).any() else ENDS[-1])
-        for most in (few, enough)
+        for most in (FEW, ENOUGH * math.sqrt(n))
     )
-    return min(end, STRETCH * heavy) * tail.seen
+    return float(edges[start]) + min(end, STRETCH * heavy) * seen

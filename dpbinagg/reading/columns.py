@@ -24,6 +24,7 @@ from dpbinagg.errors import PublicRefusalError
 from dpbinagg.public.variables import (
     BLANKS,
     Categorical,
+    Numeric,
     Records,
     Variable,
     Variables,
@@ -99,6 +100,8 @@ class Codes:
         Code by spelling; -1 for missing codes.
     numbers : dict of float to int
         Code by number, where spelling does not tell; -1 for missing codes.
+    known : dict of float to int
+        Code of a cell that holds a number: by its spelling, else by number.
     """
 
     def __init__(self, variable: Categorical, decimal: str = ".") -> None:
@@ -118,6 +121,9 @@ class Codes:
                 found.setdefault(value, []).append(code)
         self.numbers = {value: codes[0] for value, codes in found.items() if len(codes) == 1}
         self.numbers |= {float(c): -1 for c in variable.missing if not isinstance(c, str)}
+        values = {text: number(text) for text in self.texts}
+        by_spelling = {v: self.texts[t] for t, v in values.items() if v == v and spelled(v) == t}
+        self.known = self.numbers | by_spelling
 
     def of_text(self, text: str) -> int:
         """The code of a cell that holds a text."""
@@ -131,69 +137,32 @@ class Codes:
 
     def of_number(self, value: float) -> int:
         """The code of a cell that holds a number."""
-        if not math.isfinite(value):
-            return -1
-        code = self.texts.get(spelled(value))
-        return self.numbers.get(value, UNDECLARED) if code is None else code
-
-    def of_texts(self, texts: Iterable[Any]) -> Integers:
-        """Codes of the distinct texts of a column; what is no text is missing."""
-        return np.array(
-            [self.of_text(text) if isinstance(text, str) else -1 for text in texts], dtype=np.int64
-        )
+        return self.known.get(value, UNDECLARED) if math.isfinite(value) else -1
 
     def of_numbers(self, values: Floats) -> Integers:
-        """Codes of a column of numbers."""
-        known = self.known_numbers
-        if not known:
-            return np.where(np.isfinite(values), UNDECLARED, -1)
-        keys = np.array(sorted(known))
-        place = np.searchsorted(keys, values)
-        place[place == len(keys)] = 0
-        codes = np.array([known[key] for key in keys.tolist()], dtype=np.int64)[place]
-        codes[keys[place] != values] = UNDECLARED
+        """Codes of a column of numbers: `of_number` of each."""
+        codes = np.full(len(values), UNDECLARED)
+        if self.known:
+            keys = np.array(sorted(self.known))
+            place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+            found = np.array([self.known[key] for key in keys.tolist()])
+            codes = np.where(keys[place] == values, found[place], UNDECLARED)
         codes[~np.isfinite(values)] = -1
         return codes
-
-    @property
-    def known_numbers(self) -> Mapping[float, int]:
-        """All numbers that are levels: `of_number` as a table."""
-        spelled_out = {}
-        for text, code in self.texts.items():
-            value = number(text)
-            if not math.isnan(value) and spelled(value) == text:
-                spelled_out[value] = code
-        return {**self.numbers, **spelled_out}
 
 
 def _text(level: object) -> str:
     """A level as cells spell it."""
-    if isinstance(level, float):
-        return spelled(level)
-    return str(level).strip(BLANKS)
+    return spelled(level) if isinstance(level, float) else str(level).strip(BLANKS)
 
 
-def without_codes(values: Floats, variable: Variable) -> Floats:
-    """Numbers, with missing codes and infinities as NaN."""
-    codes = [float(code) for code in variable.missing if not isinstance(code, str)]
+def finished(values: Floats, variable: Numeric) -> Floats:
+    """Numbers as records hold them: missing codes and infinities out, whole where they must be."""
     unknown = np.isinf(values)
-    if codes:
+    if codes := [float(code) for code in variable.missing if not isinstance(code, str)]:
         unknown |= np.isin(values, codes)
-    return np.where(unknown, np.nan, values) if unknown.any() else values
-
-
-def finished(values: Floats, variable: Variable) -> Floats:
-    """Numbers as records hold them: missing codes out, whole where they must be."""
-    values = without_codes(values, variable)
-    return np.rint(values) if getattr(variable, "integer", False) else values
-
-
-def numbers_of_texts(texts: Iterable[Any], decimal: str = ".") -> Floats:
-    """Numbers of the distinct texts of a column; what is no text is missing."""
-    return np.array(
-        [number(text, decimal) if isinstance(text, str) else math.nan for text in texts],
-        dtype=np.float64,
-    )
+    values = np.where(unknown, np.nan, values) if unknown.any() else values
+    return np.rint(values) if variable.integer else values
 
 
 Values = NDArray[Any]
@@ -227,9 +196,7 @@ def convert(part: Any, domain: Variables, variables: Sequence[str]) -> Records:
         raise PublicRefusalError(
             f"a part of a table must be a pandas, Polars or Arrow table, got {type(part).__name__}"
         )
-    names, read = list(getattr(part, "column_names", part.columns)), _COLUMNS[module]
-    for name in variables:
-        column_at(names, name)
+    read = _COLUMNS[module]
     # A warning would tell of a record. (`warnings` itself must not be silenced on threads.)
     with np.errstate(all="ignore"):
         return {name: read(part[name], domain[name]) for name in variables}
@@ -242,22 +209,30 @@ def from_numbers(values: Floats, variable: Variable) -> Values:
     return finished(values, variable)
 
 
+def from_cells(cells: Iterable[object], variable: Variable) -> Values:
+    """Cells of any kind as a variable holds them: texts and numbers as such, the rest missing."""
+    plain = [_plain(cell) for cell in cells]
+    if isinstance(variable, Categorical):
+        codes = Codes(variable)
+        found = [codes.of_text(c) if isinstance(c, str) else codes.of_number(c) for c in plain]
+        return np.array(found, dtype=np.int64)
+    values = [number(c) if isinstance(c, str) else c for c in plain]
+    return finished(np.array(values, dtype=np.float64), variable)
+
+
+def from_places(places: Integers, distinct: Iterable[object], variable: Variable) -> Values:
+    """Places among distinct cells, -1 where missing, as a variable holds the cells."""
+    return np.append(from_cells(distinct, variable), missing(1, variable))[places]
+
+
 def from_truths(values: Floats, variable: Variable) -> Values:
     """Truth values as 0, 1 and NaN, as a variable holds them: they are spelled False and True."""
-    if not isinstance(variable, Categorical):
-        return finished(values, variable)
-    table = np.append(Codes(variable).of_texts(("False", "True")), -1)
-    return table[np.where(np.isnan(values), -1, values).astype(np.int64)]
+    places = np.where(np.isnan(values), -1, values).astype(np.int64)
+    return from_places(places, ("False", "True"), variable)
 
 
-def from_texts(places: Integers, distinct: Sequence[Any], variable: Variable) -> Values:
-    """Places among distinct texts, -1 where missing, as a variable holds the texts."""
-    if isinstance(variable, Categorical):
-        return np.append(Codes(variable).of_texts(distinct), -1)[places]
-    return np.append(finished(numbers_of_texts(distinct), variable), np.nan)[places]
-
-
-def _missing(n: int, variable: Variable) -> Values:
+def missing(n: int, variable: Variable) -> Values:
+    """So many missing values."""
     if isinstance(variable, Categorical):
         return np.full(n, -1, dtype=np.int64)
     return np.full(n, np.nan)
@@ -268,17 +243,17 @@ def _pandas(column: Any, variable: Variable) -> Values:
 
     dtype, types = column.dtype, pd.api.types
     if isinstance(dtype, pd.CategoricalDtype):
-        table = np.append(_pandas(pd.Series(dtype.categories), variable), _missing(1, variable))
+        table = np.append(_pandas(pd.Series(dtype.categories), variable), missing(1, variable))
         values: Values = table[column.cat.codes.to_numpy()]
         return values
     stored = pandas_type(dtype).stored
     if stored == "object":
-        return _objects(column, variable)
+        return from_cells(column, variable)
     if stored == "text":
         places, distinct = pd.factorize(column)
-        return from_texts(places, list(distinct), variable)
+        return from_places(places, distinct, variable)
     if stored == "other":
-        return _missing(len(column), variable)
+        return missing(len(column), variable)
     read = from_truths if types.is_bool_dtype(dtype) else from_numbers
     return read(column.to_numpy(dtype=np.float64, na_value=np.nan), variable)
 
@@ -303,21 +278,6 @@ def pandas_type(dtype: Any) -> ColumnType:
     return ColumnType("levels" if said.startswith("dictionary") else "other", said)
 
 
-def _objects(column: Any, variable: Variable) -> Values:
-    """Anything, cell by cell: texts, truth values and numbers as such, the rest is missing."""
-    cells = [_plain(cell) for cell in column]
-    if isinstance(variable, Categorical):
-        codes = Codes(variable)
-        found = (
-            codes.of_text(cell) if isinstance(cell, str) else codes.of_number(cell)
-            for cell in cells
-        )
-        return np.fromiter(found, dtype=np.int64, count=len(cells))
-    texts = numbers_of_texts(cells)
-    plain = np.array([math.nan if isinstance(c, str) else c for c in cells], dtype=np.float64)
-    return finished(np.where(np.isnan(plain), texts, plain), variable)
-
-
 def _plain(cell: object) -> str | float:
     """A cell as text or number; NaN if it is none. No value may cause an error."""
     if isinstance(cell, str):
@@ -338,7 +298,7 @@ def _arrow(column: Any, variable: Variable) -> Values:
 
     if isinstance(column, pa.ChunkedArray):
         found = [_arrow_chunk(chunk, variable) for chunk in column.chunks]
-        return np.concatenate([_missing(0, variable), *found])
+        return np.concatenate([missing(0, variable), *found])
     return _arrow_chunk(column, variable)
 
 
@@ -347,7 +307,7 @@ def _arrow_chunk(chunk: Any, variable: Variable) -> Values:
 
     kind, types = chunk.type, pa.types
     if types.is_dictionary(kind):
-        table = np.append(_arrow(chunk.dictionary, variable), _missing(1, variable))
+        table = np.append(_arrow(chunk.dictionary, variable), missing(1, variable))
         places = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         found: Values = table[places]
         return found
@@ -357,9 +317,9 @@ def _arrow_chunk(chunk: Any, variable: Variable) -> Values:
         encoded = texts.dictionary_encode()
         places = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         distinct = encoded.dictionary.cast(pa.large_binary()).to_pylist()
-        return from_texts(places, [_decoded(text) for text in distinct], variable)
+        return from_places(places, map(_decoded, distinct), variable)
     if stored == "other":
-        return _missing(len(chunk), variable)
+        return missing(len(chunk), variable)
     if stored == "truth":
         chunk = chunk.cast(pa.int8())
     values = chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -397,18 +357,14 @@ def _polars(column: Any, variable: Variable) -> Values:
     if stored in ("text", "levels"):
         texts = column.cast(pl.String)
         distinct = texts.drop_nulls().unique()
-        places = np.arange(len(distinct), dtype=np.int64)
-        found = from_texts(places, distinct.to_list(), variable)
-        nothing = _missing(1, variable)[0].item()
-        kind = pl.Int64 if isinstance(variable, Categorical) else pl.Float64
+        found = pl.Series(from_cells(distinct, variable))
+        nothing = missing(1, variable)[0].item()
         if not len(distinct):
-            return _missing(len(column), variable)
-        placed = texts.replace_strict(
-            distinct, pl.Series(found, dtype=kind), default=nothing, return_dtype=kind
-        )
+            return missing(len(column), variable)
+        placed = texts.replace_strict(distinct, found, default=nothing, return_dtype=found.dtype)
         return np.asarray(placed.to_numpy())
     if stored == "other":
-        return _missing(len(column), variable)
+        return missing(len(column), variable)
     if stored == "truth":
         column = column.cast(pl.Int8)
     values = np.asarray(column.cast(pl.Float64, strict=False).to_numpy())

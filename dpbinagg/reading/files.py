@@ -28,12 +28,16 @@ EXTRAS = {"pyreadstat": "spss", "openpyxl": "excel", "pyarrow": "parquet"}
 """The extra of this package that installs a reader."""
 
 
+def _quietly(read: Callable[[], T]) -> T:
+    """Read without warnings, which tell of records."""
+    with warnings.catch_warnings(action="ignore"):
+        return read()
+
+
 def reading(path: str, module: str, read: Callable[[Any], T]) -> T:
     """Call `read` with a module; hide the text of its errors, which may quote the file."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return read(import_module(module))
+        return _quietly(lambda: read(import_module(module)))
     except ImportError as error:
         # pandas names what it lacks in the text alone.
         named = next((name for name in EXTRAS if name in str(error)), module)
@@ -73,16 +77,12 @@ class LabelledPart:
 
 
 def _by_label(codes: Any, column: Any, variable: Categorical, labels: Labels) -> Any:
-    known = Codes(variable)
-    by_code = {code: known.of_text(str(label)) for code, label in labels.items()}
-    # What is declared as missing stays missing, whatever its label says.
-    declared = {float(code) for code in variable.missing if not isinstance(code, str)}
-    wanted = {code: found for code, found in by_code.items() if found >= 0}
-    values = column.to_numpy()
-    for code, found in wanted.items():
-        if not isinstance(code, str) and float(code) in declared:
-            continue
-        codes = np.where((codes < 0) & (values == code), found, codes)
+    known, values = Codes(variable), column.to_numpy()
+    for code, label in labels.items():
+        found = known.of_text(str(label))
+        # What is declared as missing stays missing, whatever its label says.
+        if found >= 0 and (isinstance(code, str) or float(code) not in variable.missing):
+            codes = np.where((codes < 0) & (values == code), found, codes)
     return codes
 
 
@@ -108,12 +108,6 @@ class StataSource(Source):
         ) as reader:
             while (frame := _quietly(lambda: next(reader, None))) is not None:
                 yield LabelledPart(frame, self.schema)
-
-
-def _quietly(read: Callable[[], Any]) -> Any:
-    """Read without warnings, which tell of records."""
-    with warnings.catch_warnings(action="ignore"):
-        return read()
 
 
 def _stata_schema(pd: Any, path: str) -> dict[str, ColumnType]:
@@ -227,7 +221,6 @@ class SheetSource(Source):
         names = [str(name).strip() for name in header.iloc[0]] if len(header) else []
         if not any(names):
             raise DataError(f"data file {path!r}: the first row must name the columns")
-        self._names = names
         super().__init__("stream", [(name, ColumnType("untyped")) for name in names])
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
@@ -235,9 +228,7 @@ class SheetSource(Source):
         import pandas as pd
 
         places = [self._names.index(name) for name in variables]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            frame = _parsed(pd, self._path, self._sheet, skiprows=1)
+        frame = _quietly(lambda: _parsed(pd, self._path, self._sheet, skiprows=1))
         # As an empty line of a text file, an empty row is no record.
         frame = frame[(frame != "").any(axis=1)]
         whole = frame.reindex(columns=range(len(self._names)))[places]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -33,10 +32,9 @@ class Source(Private):
 
     def __init__(self, kind: Kind, columns: Iterable[tuple[Any, ColumnType]]) -> None:
         named = [(name, column) for name, column in columns if isinstance(name, str)]
-        times = Counter(name for name, _ in named)
         self.kind: Kind = kind
         self.schema = dict(named)
-        self.repeated = frozenset(name for name in times if times[name] > 1)
+        self._names = [name for name, _ in named]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -54,11 +52,7 @@ class Source(Private):
     def check(self, domain: Variables, variables: Sequence[str]) -> None:
         """Refuse variables that the schema, which is public, lacks or stores as something else."""
         for name in variables:
-            if name in self.repeated:
-                raise PublicRefusalError(
-                    f"data has several columns named {name!r}; keep one of them"
-                )
-            column_at(self.columns, name)
+            column_at(self._names, name)
             _check_stored(name, self.schema[name], domain)
 
     def parts(self, domain: Variables, variables: Sequence[str]) -> Iterator[Any]:
@@ -76,7 +70,7 @@ def _check_stored(name: str, column: ColumnType, domain: Variables) -> None:
     variable = domain[name]
     if isinstance(variable, Categorical):
         numbers = column.stored in ("number", "truth")
-        possible = not numbers or bool(Codes(variable).known_numbers)
+        possible = not numbers or bool(Codes(variable).known)
         if column.stored == "other" or not possible:
             raise PublicRefusalError(
                 f"column {name!r}: none of its declared levels can occur, given its dtype "

@@ -17,7 +17,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import DataError
-from dpbinagg.public.variables import BLANKS, DECIMALS, Categorical, Numeric, Records, Variables
-from dpbinagg.reading.cells import Bytes, Cells, Floats, Integers, lookup, read_numbers
-from dpbinagg.reading.columns import ColumnType, Private, column_at, finished
+from dpbinagg.public.variables import BLANKS, DECIMALS, Categorical, Records, Variables
+from dpbinagg.reading.cells import Bytes, Cells, Integers, Lookup, read_numbers
+from dpbinagg.reading.columns import ColumnType, Private, column_at, finished, missing
 from dpbinagg.reading.source import Source
 
 Flags = NDArray[np.bool_]
@@ -181,36 +181,23 @@ class Lines(Private):
 
     content: bytes
     layout: Layout
+    levels: Mapping[str, Lookup]
 
     def records(self, domain: Variables, variables: Sequence[str]) -> Records:
         """The records of these lines; an unreadable line is one of missing values."""
-        layout = self.layout
-        block = Block(self.content, ord(layout.separator), len(layout.names))
-        whole = len(block.readable) == block.n
+        names, decimal = self.layout.names, self.layout.decimal
+        block = Block(self.content, ord(self.layout.separator), len(names))
         records: dict[str, Any] = {}
         for name in variables:
-            values = self._column(block, column_at(layout.names, name), domain[name])
-            records[name] = values if whole else _spread(values, block)
+            cells, variable = block.cells(column_at(names, name)), domain[name]
+            every = missing(block.n, variable)
+            if isinstance(variable, Categorical):
+                every[block.readable] = self.levels[name].read(block.data, cells)
+            else:
+                values = read_numbers(block.data, cells.starts, cells.ends, decimal)
+                every[block.readable] = finished(values, variable)
+            records[name] = every
         return records
-
-    def _column(
-        self, block: Block, column: int, variable: Numeric | Categorical
-    ) -> Floats | Integers:
-        cells, layout = block.cells(column), self.layout
-        if isinstance(variable, Categorical):
-            levels = lookup(variable, layout.decimal, layout.encoding)
-            return levels.read(block.data, cells)
-        return finished(
-            read_numbers(block.data, cells.starts, cells.ends, layout.decimal), variable
-        )
-
-
-def _spread(values: Floats | Integers, block: Block) -> Any:
-    """Values of the readable lines among missing ones."""
-    missing = -1 if values.dtype.kind == "i" else np.nan
-    every = np.full(block.n, missing, dtype=values.dtype)
-    every[block.readable] = values
-    return every
 
 
 class TextSource(Source):
@@ -263,11 +250,17 @@ class TextSource(Source):
         for layout in self._layouts:
             for name in variables:
                 column_at(layout.names, name)
+        given = self._layouts[0]
+        levels = {
+            name: Lookup(variable, given.decimal, given.encoding)
+            for name in variables
+            if isinstance(variable := domain[name], Categorical)
+        }
         for path, layout in zip(self._paths, self._layouts, strict=True):
             with _opened(path, self._encoding) as file:
                 file.readline()
                 for content in whole_lines(file, BLOCK):
-                    yield Lines(content, layout)
+                    yield Lines(content, layout, levels)
 
 
 def whole_lines(file: Any, size: int = BLOCK, longest: int = LONGEST_LINE) -> Iterator[bytes]:

@@ -90,7 +90,7 @@ def count_question() -> Question:
 
 
 def margin_question(
-    edges: Mapping[str, Floats | None], variables: Mapping[str, Variable], outside: bool = True
+    edges: Mapping[str, Floats], variables: Mapping[str, Variable], outside: bool = True
 ) -> Question:
     """A histogram of each variable, and the number of complete records, jointly.
 
@@ -100,18 +100,17 @@ def margin_question(
     Parameters
     ----------
     edges : mapping of arrays
-        Of the cells of each number, None for levels.
+        Of the cells of each number.
     variables : mapping of Variable
     outside : bool
         Whether their bounds are those that the caller declared.
     """
     cells: list[NumberCells | LevelCells | Completeness] = []
-    for name, its_edges in edges.items():
-        variable = variables[name]
+    for name, variable in variables.items():
         if isinstance(variable, Categorical):
             cells.append(LevelCells(name, len(variable.levels), missing=True, outside=True))
         else:
-            assert its_edges is not None
+            its_edges = edges[name]
             bounds = math.isfinite(variable.lower) or math.isfinite(variable.upper)
             if outside and bounds:
                 # The lower bound is within.

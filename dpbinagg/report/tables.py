@@ -76,11 +76,6 @@ def number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0.0 else text
 
 
-def p_value(value: float) -> str:
-    """A p-value to three decimals."""
-    return "" if math.isnan(value) else f"{value:.3f}"
-
-
 def significant(value: float, digits: int = 4) -> str:
     """`value` to some significant digits, trailing zeros removed, thousands separated."""
     if not math.isfinite(value):
@@ -273,7 +268,7 @@ def readable(name: str, domain: Domain | None = None) -> str:
 def label(domain: Domain | None, factor: str, level: object) -> str:
     """The label of a level of a factor, by its name in plain words; else the level itself."""
     variable = domain.get(factor) if domain is not None else None
-    if not isinstance(variable, Categorical):
+    if not isinstance(variable, Categorical) or not variable.labels:
         return str(level)
     known = {str(code): text for code, text in variable.label_of.items()}
     return known.get(str(level), str(level))

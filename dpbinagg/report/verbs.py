@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbinagg.analyst.fit import (
     COV_TYPES,
+    NAMES,
     Estimates,
     choose,
     fold,
     fold_together,
-    misnomer,
     resolve,
 )
 from dpbinagg.analyst.ols.finish import Steps
@@ -53,9 +54,9 @@ class Release(Released):
         See `dpbinagg.release.transcript.Released`.
     statistics, noise_scales : mapping
         What was released, by component, and the standard deviations of its noise.
-    led : Steps, optional
-        Where the transcript leads, for who knows it; not kept in files and copies, which find it
-        again.
+    led : mapping of Steps, optional
+        Where the transcript leads, for who knows it, by declared model, None for the release's own;
+        not kept in files and copies, which find it again.
 
     Examples
     --------
@@ -71,11 +72,13 @@ class Release(Released):
     ['Intercept', 'pretest']
     """
 
-    led: InitVar[Steps | None] = None
+    led: InitVar[Mapping[str | None, Steps | None] | None] = None
 
-    def __post_init__(self, led: Steps | None) -> None:
-        if led is not None:
-            self.__dict__["steps"] = led
+    def __post_init__(self, led: Mapping[str | None, Steps | None] | None) -> None:
+        if led and self.models:
+            self.__dict__["steps_of_models"] = {name: led[name] for name in self.models}
+        elif led:
+            self.__dict__["steps"] = led[None]
 
     @classmethod
     def of(cls, released: Released) -> Release:
@@ -95,18 +98,6 @@ class Release(Released):
             for name, formula in self.models.items()
         }
         return fold_together(self, outer)
-
-    def estimates(self, design: Design | None = None, cov_type: str = "sandwich") -> Estimates:
-        """All estimates of a model, by estimator.
-
-        Parameters
-        ----------
-        design : Design, optional
-            A smaller model; the release's own by default.
-        cov_type : {"sandwich", "model"}
-            Covariance of the estimate from bins.
-        """
-        return Estimates(self, self.steps, design, cov_type)
 
     @explains_arguments
     def ols(
@@ -156,11 +147,16 @@ class Release(Released):
         design = self.design
         if formula is not None and formula != self.formula:
             design = smaller(design, formula)
-        family = self.estimates(design, own)
+        family = Estimates(self, self.steps, design, own)
         estimate, notes = choose(family, estimator)
-        if cov_type is not None:
-            # The next best estimate may be shown, with another covariance.
-            notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
+        done = estimate.cov_type
+        # The next best estimate may be shown, with another covariance.
+        asked = None if cov_type is None else resolve(cov_type, estimate.name)
+        if asked == "model" and done not in ("model", "classical"):
+            notes += (
+                "cov_type='model' concerns the estimate from bins; the covariance of this one is "
+                f"{NAMES[done]}.",
+            )
         warn_if_not_identified(estimate, design)
         return DPResultsWrapper(DPResults(self, estimate, family, design, notes))
 

@@ -107,10 +107,7 @@ def aggregates_of(data: Any, formula: str = FORMULA) -> dict[str, Any]:
     declared, design = designs(formula)
     engine = open_table(data, declared, "drop")
     variables = dict(declared.domain.items())
-    edges = {
-        name: histogram_edges(variable) if isinstance(variable, Numeric) else None
-        for name, variable in variables.items()
-    }
+    edges = {n: histogram_edges(v) for n, v in variables.items() if isinstance(v, Numeric)}
     found: dict[str, Any] = {
         "ranges": engine.map_reduce(Sum((margin_question(edges, variables),), None)),
         "total": engine.map_reduce(Sum((count_question(),), None)),

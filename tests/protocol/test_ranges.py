@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from properties import examples
 
 from dpbinagg.protocol.ranges import (
-    Tail,
     detect,
     histogram_edges,
     needs_range,
@@ -308,13 +307,11 @@ def test_no_second_look_at_what_is_resolved():
 
 
 def test_the_uniform_tail_ends_where_it_ends_and_the_exponential_goes_on():
-    edges = np.linspace(0.0, 4.0, 41)
-    uniform = np.where(edges[:-1] < 0.999, 500.0, 0.0)
+    edges = np.linspace(0.0, 4.0, 401)
+    uniform = np.where(edges[:-1] < 0.999, 50.0, 0.0)
     exponential = -5000.0 * np.diff(np.exp(-4.0 * edges))
-    ends = [
-        tail_end(Tail(edges, counts, 8.0, 1.0, float(counts.sum())), 1.0, 0.1)
-        for counts in (uniform, exponential)
-    ]
+    # Records are seen up to 1.
+    ends = [tail_end(edges, counts, 8.0, (0, 99), 5000.0) for counts in (uniform, exponential)]
     assert ends[0] <= 1.15
     assert ends[1] >= math.log(5000.0) / 4.0
 

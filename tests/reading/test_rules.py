@@ -17,7 +17,7 @@ from dpbinagg import Domain
 from dpbinagg.public.variables import number, spelled
 from dpbinagg.reading import cells as many
 from dpbinagg.reading import convert
-from dpbinagg.reading.cells import lookup
+from dpbinagg.reading.cells import Lookup
 from dpbinagg.reading.columns import UNDECLARED, Codes
 from dpbinagg.reading.text import Block
 
@@ -117,7 +117,7 @@ def test_levels(name: str) -> None:
     codes = Codes(variable)
     assert {text: codes.of_text(text) for text in expected} == expected
     block = cells_of(list(expected))
-    same(lookup(variable, ".", "utf-8").read(block.data, block.cells(0)), [*expected.values()])
+    same(Lookup(variable, ".", "utf-8").read(block.data, block.cells(0)), [*expected.values()])
 
 
 STORED: dict[str, tuple[Any, list[Any], list[int]]] = {
@@ -182,4 +182,4 @@ def test_long_and_strange_levels_are_found(tmp_path: Any) -> None:
     variable = Domain({"v": levels})["v"]
     lines = ['"' + level.replace('"', '""') + '";' for level in levels]
     block = Block(("\n".join(lines) + "\n").encode(), ord(";"), 2)
-    assert lookup(variable, ".", "utf-8").read(block.data, block.cells(0)).tolist() == [*range(7)]
+    assert Lookup(variable, ".", "utf-8").read(block.data, block.cells(0)).tolist() == [*range(7)]

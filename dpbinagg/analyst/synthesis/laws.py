@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from dpbinagg.analyst.describe import DIFFER
 from dpbinagg.analyst.fit import released_moments
-from dpbinagg.analyst.ols.margins import Margin
+from dpbinagg.analyst.ols.coordinates import Margin
 from dpbinagg.analyst.synthesis.heaps import heap_at_end, round_points, without_heaps
 from dpbinagg.analyst.synthesis.usual import usual_counts
 from dpbinagg.analyst.types import Array, Moments
