@@ -25,7 +25,7 @@ from dpbinagg.protocol.settings import (
     named_formulas,
     named_variables,
     one_of,
-    true_mu,
+    published_mu,
 )
 from dpbinagg.public.arguments import explains_arguments
 from dpbinagg.reading import open_source
@@ -261,7 +261,9 @@ class Prepared:
         design, settings = self.design, self.settings
         check_scale(design)
         allocation = allocate(settings, design)
-        spends = true_mu(settings, design, allocation)
+        spends = settings.mu
+        if settings.calibration == "paper":
+            spends = published_mu(settings, design, allocation)
         charge = (
             nullcontext()
             if ledger is None

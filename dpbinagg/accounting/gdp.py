@@ -374,7 +374,13 @@ def _log_delta(m: float, e: float) -> float:
     elif m > max(1.0, x / 2.0):
         found = log_density + math.log(float(_mills(x) - _mills(x + m)))
     else:
-        slopes = _mills_decrease(x + m * (_NODES + 1.0) / 2.0)
+        # The mean of -m'(t) = 1 - t m(t); far out by its asymptotic series in 1/t^2.
+        t = x + m * (_NODES + 1.0) / 2.0
+        inverse_square = np.maximum(t, _ASYMPTOTIC_FROM) ** -2.0
+        far = np.zeros_like(t)
+        for k in range(_ASYMPTOTIC_TERMS, 0, -1):
+            far = (2 * k - 1) * inverse_square * (1.0 - far)
+        slopes = np.where(t < _ASYMPTOTIC_FROM, 1.0 - t * _mills(t), far)
         found = log_density + math.log(m) + math.log(float(_NODE_WEIGHTS @ slopes) / 2.0)
     return found + _UNIT * (4.0 * s * (abs(x) + 1.0) + 256.0)
 
@@ -383,13 +389,3 @@ def _mills(t: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Mills ratio `Phi(-t)/phi(t)`."""
     ratio: NDArray[np.float64] = math.sqrt(math.pi / 2.0) * erfcx(np.asarray(t) / math.sqrt(2.0))
     return ratio
-
-
-def _mills_decrease(t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `-m'(t) = 1 - t m(t)`; far out by its asymptotic series in `1/t^2`."""
-    near = 1.0 - t * _mills(t)
-    inverse_square = np.maximum(t, _ASYMPTOTIC_FROM) ** -2.0
-    far = np.zeros_like(t)
-    for k in range(_ASYMPTOTIC_TERMS, 0, -1):
-        far = (2 * k - 1) * inverse_square * (1.0 - far)
-    return np.where(t < _ASYMPTOTIC_FROM, near, far)

@@ -149,17 +149,6 @@ def _choose(cov_type: str, estimator: str) -> Own:
     return "sandwich" if robust else "model"
 
 
-def misnomer(cov_type: str, done: str) -> tuple[str, ...]:
-    """A note where the covariance asked for is not that of the estimate shown."""
-    wanted = {"model": ("model", "classical")}.get(cov_type, (done,))
-    if done in wanted:
-        return ()
-    return (
-        f"cov_type={cov_type!r} concerns the estimate from bins; the covariance of this one is "
-        f"{NAMES[done]}.",
-    )
-
-
 def choose(
     family: Mapping[str, Estimate], requested: str | None
 ) -> tuple[Estimate, tuple[str, ...]]:

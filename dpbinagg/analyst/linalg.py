@@ -110,11 +110,6 @@ class Spectrum:
     level: Array
 
     @property
-    def safe(self) -> bool:
-        """Whether every member is positive."""
-        return bool(np.all(self.values > SAFE * self.level))
-
-    @property
     def lifted(self) -> Array:
         """A with no eigenvalue below its noise: what steps divide by."""
         raised = np.maximum(self.values, self.level)
@@ -131,7 +126,7 @@ def spectrum(gram: Array, noise: Array) -> Spectrum:
 def truths(gram: Array, noise: Array, of_gram: Spectrum) -> Array:
     """``A - E_m`` of every member, negative eigenvalues raised to 0: no true matrix has one."""
     matrices = np.asarray(gram - noise)
-    if of_gram.safe:
+    if np.all(of_gram.values > SAFE * of_gram.level):
         return matrices
     # To see whether a matrix is positive takes a twentieth of the time of its eigenvalues.
     below = [number for number, matrix in enumerate(matrices) if not _positive(matrix)]

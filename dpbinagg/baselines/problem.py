@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpbinagg.errors import BudgetError, DataError, DomainError, FormulaError
 from dpbinagg.public.domain import Domain, rows_of
-from dpbinagg.public.partition import Boxes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,7 +228,7 @@ def _from_formula(formula: str, data: pd.DataFrame, bounds: Bounds | None) -> Ta
     rows = rows_of(data, design.domain, names)
     columns, response = design.columns(rows), design.response(rows)
     complete = np.isfinite(columns).all(axis=1) & np.isfinite(response)
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     return Table(
         columns[complete], response[complete], lower[0], upper[0],
         design.response_bounds(), design.column_names,

@@ -291,9 +291,6 @@ class Bounds:
 
     def interval(self, expression: Expression) -> Interval:
         """The range of an expression on each box; `FormulaError` where it is undefined."""
-        if isinstance(expression, Call):
-            inner = self.half_open() if expression.operation in COMPARISONS else self
-            return _applied(expression, [inner.interval(a) for a in expression.arguments])
         if isinstance(expression, Variable):
             return self.variable(expression.name)
         if isinstance(expression, Level):
@@ -301,8 +298,28 @@ class Bounds:
             assert isinstance(variable, Categorical)
             possibly = members[:, variable.levels.index(expression.label)]
             return truth(possibly & (members.sum(axis=1) == 1), possibly)
-        value = np.asarray(expression.value)
-        return Interval(value, value)
+        if not isinstance(expression, Call):
+            value = np.asarray(expression.value)
+            return Interval(value, value)
+        operation, of = expression.operation, expression.arguments
+        inner = self.half_open() if operation in COMPARISONS else self
+        arguments = [inner.interval(argument) for argument in of]
+        try:
+            with np.errstate(all="ignore"):
+                if operation in FUNCTIONS:
+                    result = apply_function(operation, arguments[0])
+                elif operation == "mul" and of[0] == of[1]:
+                    result = even(np.square, arguments[0])
+                else:
+                    result = ON_INTERVALS[operation](*arguments)
+        except UndefinedError as error:
+            raise FormulaError(_undefined(expression, arguments, error)) from None
+        if not (np.all(np.isfinite(result.lower)) and np.all(np.isfinite(result.upper))):
+            raise FormulaError(
+                f"{expression.source} overflows on the declared bounds; narrow the bounds of "
+                f"{' and '.join(map(repr, variables(expression)))} or rescale it"
+            )
+        return result
 
     def numeric(self, factor: NumericFactor) -> list[Interval]:
         """Bounds of a numeric factor's columns."""
@@ -399,26 +416,6 @@ def _critical(basis: Basis) -> Array:
             roots = np.atleast_1d(piecewise.derivative().roots(extrapolate=False))
             points.append(roots[np.isfinite(roots)])
     return np.unique(np.clip(np.concatenate(points), basis.lower, basis.upper))
-
-
-def _applied(call: Call, arguments: Sequence[Interval]) -> Interval:
-    """An operation on intervals; `FormulaError` where it is undefined."""
-    try:
-        with np.errstate(all="ignore"):
-            if call.operation in FUNCTIONS:
-                result = apply_function(call.operation, arguments[0])
-            elif call.operation == "mul" and call.arguments[0] == call.arguments[1]:
-                result = even(np.square, arguments[0])
-            else:
-                result = ON_INTERVALS[call.operation](*arguments)
-    except UndefinedError as error:
-        raise FormulaError(_undefined(call, arguments, error)) from None
-    if not (np.all(np.isfinite(result.lower)) and np.all(np.isfinite(result.upper))):
-        raise FormulaError(
-            f"{call.source} overflows on the declared bounds; narrow the bounds of "
-            f"{' and '.join(map(repr, variables(call)))} or rescale it"
-        )
-    return result
 
 
 def _undefined(call: Call, arguments: Sequence[Interval], error: UndefinedError) -> str:

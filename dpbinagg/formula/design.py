@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -107,7 +108,7 @@ class Design:
             design_info=structure.design_info,
         )
         # Refuse transforms that are undefined somewhere on the known bounds.
-        whole = Bounds(domain, Boxes({}, {}, {}))
+        whole = Bounds(domain, Boxes())
         for factor, names in structure.factors.items():
             if set(self.unbounded).isdisjoint(names):
                 try:
@@ -127,7 +128,7 @@ class Design:
     def __repr__(self) -> str:
         return f"Design({self.formula!r}, {self.domain!r})"
 
-    def with_domain(self, domain: Domain) -> Design:
+    def with_domain(self, domain: Mapping[str, Declared]) -> Design:
         """The same design on other bounds.
 
         Variables that `domain` lacks, and those of `fixed`, keep theirs. Levels
@@ -159,8 +160,7 @@ class Design:
 
         A declared bound is a promise: nothing within it need be cut.
         """
-        found = {name: working[name] for name in self.unbounded}
-        return self.with_domain(self.domain.updated(found))
+        return self.with_domain({name: working[name] for name in self.unbounded})
 
     def row_map(self) -> RowMap:
         """What turns clean records into columns and response; see `scaling.CodedDesign` for codes.
@@ -260,8 +260,14 @@ class Design:
         columns = np.array(own, dtype=np.intp)
         return columns, matrix[:, columns], ~arrays.missing
 
-    def column_bounds(self, boxes: Boxes, bounds: Bounds | None = None) -> tuple[Array, Array]:
-        """Bounds of every column on every box, two (K, p) arrays; by `bounds` on the boxes."""
+    def column_bounds(
+        self, boxes: Boxes | None = None, bounds: Bounds | None = None
+    ) -> tuple[Array, Array]:
+        """Bounds of every column on every box, two (K, p) arrays; by `bounds` on the boxes.
+
+        Without boxes: on the whole domain, K = 1.
+        """
+        boxes = Boxes() if boxes is None else boxes
         bounds = Bounds(self.domain, boxes) if bounds is None else bounds
         lower = np.empty((len(boxes), len(self.column_names)))
         upper = np.empty_like(lower)
@@ -273,7 +279,7 @@ class Design:
 
     def response_bounds(self) -> tuple[float, float]:
         """Bounds of the response on the domain."""
-        (interval,) = Bounds(self.domain, Boxes({}, {}, {})).numeric(self.response_factor)
+        (interval,) = Bounds(self.domain, Boxes()).numeric(self.response_factor)
         return float(interval.lower.min()), float(interval.upper.max())
 
     def invert_response(self, values: Array) -> tuple[str, Array] | None:
@@ -295,7 +301,7 @@ class Design:
 
 CACHE_SIZE = 64
 """Formulas that are remembered: fits of one session use few."""
-_CACHE: dict[tuple[str, str, str], Structure] = {}
+_CACHE: dict[bytes, Structure] = {}
 _CACHE_LOCK = threading.Lock()
 
 
@@ -332,8 +338,9 @@ def build_design(
     """
     if not isinstance(domain, Domain):
         domain = Domain(domain)
-    numbers = check_constants(constants or {}, domain)
-    key = (str(formula), repr(domain), repr(numbers))
+    numbers = check_constants(constants, domain) if constants else {}
+    # Pickled, levels 1, 1.0 and True differ, which are equal but named differently.
+    key = pickle.dumps((str(formula), domain, numbers))
     structure = _CACHE.get(key)
     if structure is None:
         structure = build_structure(formula, domain, numbers)

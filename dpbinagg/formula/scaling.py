@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dpbinagg.formula.bounds import Bounds, Interval, Members, product_bounds
 from dpbinagg.formula.rows import CategoricalFactor, NumericFactor, RowMap, Subterm
-from dpbinagg.public.partition import Boxes, Partition
+from dpbinagg.public.partition import Partition
 
 if TYPE_CHECKING:
     from dpbinagg.formula.design import Design
@@ -68,6 +68,9 @@ def radius2(
     joint = np.zeros(half.shape[1], dtype=bool)
     total = np.zeros(len(half))
     for component in _components(subterms):
+        if len(component) == 1 and len(component[0].choices) == 1:
+            # One column, of a factor with two levels: its bounds are attained.
+            continue
         total += _component(component, bounds, centre, inverse)
         for subterm in component:
             joint[subterm.start : subterm.stop] = True
@@ -139,7 +142,8 @@ def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upp
     half = (upper - lower) / 2
     centre = middle.copy()
     for subterm in subterms:
-        if not subterm.n_levels:
+        if not subterm.n_levels or len(subterm.choices) == 1:
+            # Nothing is nearer to both ends of one column than their middle.
             continue
         block = slice(subterm.start, subterm.stop)
         corners, members = _corners(subterm, bounds, len(lower))
@@ -302,7 +306,7 @@ class ColumnScaling:
 @lru_cache(maxsize=16)
 def column_scaling(design: Design) -> ColumnScaling:
     """Scaling of the columns over the design's whole domain."""
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     centre, half = centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
     middle, half_y = response_scale(low_y, high_y)
@@ -375,7 +379,7 @@ def row_layout(design: Design) -> RowLayout:
     row_map = RowMap(
         design.domain, design.response_factor, tuple(placed), coded, bool(design.unbounded)
     )
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     centre, half = centre_and_half_width(
         np.append(1.0, lower[0, numeric]), np.append(1.0, upper[0, numeric])
     )

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -200,12 +201,12 @@ class NormCells(Cells):
         return np.searchsorted(self.edges, norm, side="right") - 1
 
     def counts(self, view: View, projection: Projection | None) -> Integers:
-        """Most records are below the first edge, and looked up no further."""
+        """Sorted lengths from the first edge on, where few may be, are counted by few searches."""
         assert projection is not None
         norm = view.lengths(projection, self.vector)
-        far = norm[norm >= self.edges[:1].sum()]
-        index = np.searchsorted(self.edges, far, side="right") - 1
-        return np.bincount(index[index >= 0], minlength=self.n_cells)
+        far = np.sort(norm[norm >= self.edges[:1].sum()])
+        ends = np.append(np.searchsorted(far, self.edges, side="left"), len(far))
+        return np.asarray(ends[1:] - ends[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -649,31 +650,45 @@ class Moments(Map):
 
     def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
         assert projection is not None
-        # The constant, nu and rho, whole.
-        dense = view.room("dense", self.size + 2, view.n)
+        (f, codes), rows = view.factors, view.rows
+        if rows.levels != self.levels:
+            raise ValueError("moments need the factors of the row map")
+        # The constant, nu, the codes that are written out, and rho, whole.
+        starts, inner = self.starts, 1 + self.size
+        written = [range(starts[factor], starts[factor + 1]) for factor, _ in rows.written]
+        place = np.array([*range(inner), *chain(*written), starts[-1]])
+        dense = view.room("dense", len(place), view.n)
         dense[0] = ONE
         if self.size:
-            dense[1:-1], _ = view.cut(projection, "w", self.limit, FACTOR_BITS)
+            dense[1:inner], _ = view.cut(projection, "w", self.limit, FACTOR_BITS)
+        dense[inner:-1] = f[rows.n_numbers :]
         rho = view.projected(projection).r * (ONE / self.reach)
         np.fmax(np.fmin(rho, ONE, out=rho), -ONE, out=rho)
         np.trunc(rho, out=dense[-1])
-        place = np.array([*range(1 + self.size), self.starts[-1]])
         sums[np.ix_(place, place)] += whole_square(dense)
-        codes = view.factors[1]
-        ends = list(zip(self.starts[:-1], self.starts[1:], strict=True))
-        for factor, (start, stop) in enumerate(ends):
-            for run in range(0, view.n, LONGEST_RUN):
-                some = slice(run, run + LONGEST_RUN)
-                # Products with the code, which is ONE at its level.
-                with_code = sums_by_cell(dense[:, some] * ONE, codes[factor, some], stop - start)
-                sums[: 1 + self.size, start:stop] += with_code.T[:-1]
-                sums[start:stop, -1] += with_code.T[-1]
-            for other in range(factor + 1, len(ends)):
-                low, high = ends[other]
-                pair = codes[factor] * (high - low) + codes[other]
-                counts = np.bincount(pair, minlength=(stop - start) * (high - low))
-                counts = counts.reshape(stop - start, high - low) * 2 ** (2 * FACTOR_BITS)
-                sums[start:stop, low:high] += counts
+        looked_up = [factor for factor, _ in rows.looked_up]
+        for factor in looked_up:
+            numbers = np.concatenate([dense[:inner], dense[-1:]])
+            others = [j for j in range(len(self.levels)) if j > factor or j not in looked_up]
+            self._add_code(factor, others, numbers, codes, sums)
+
+    def _add_code(
+        self, factor: int, others: list[int], numbers: Floats, codes: Integers, sums: Integers
+    ) -> None:
+        """Products of a code with the constant, nu and rho, and with other codes."""
+        start, stop = self.starts[factor : factor + 2]
+        for run in range(0, numbers.shape[1], LONGEST_RUN):
+            some = slice(run, run + LONGEST_RUN)
+            # Products with the code, which is ONE at its level.
+            with_code = sums_by_cell(numbers[:, some] * ONE, codes[factor, some], stop - start)
+            sums[: 1 + self.size, start:stop] += with_code.T[:-1]
+            sums[start:stop, -1] += with_code[:, -1]
+        for one, two in (sorted((factor, other)) for other in others):
+            shape = self.levels[one], self.levels[two]
+            pair = codes[one] * shape[1] + codes[two]
+            counts = np.bincount(pair, minlength=math.prod(shape)).reshape(shape)
+            low, high = self.starts[one], self.starts[two]
+            sums[low : low + shape[0], high : high + shape[1]] += counts * 2**self.bits
 
     def whole(self, sums: Sums) -> Sums:
         """Released entries, the square of rho less the count."""

@@ -153,10 +153,14 @@ class Sum:
         object.__setattr__(self, "needs_records", raw)
         object.__setattr__(self, "all_records", True in every)
         asked = [q.projection for q in self.questions if q.projection]
-        each = {part.key: len(part.whitening) + 1 for one in asked for part in one.parts}
+        parts = [part for one in asked for part in one.parts]
+        each = {part.keys[0]: len(part.whitening) for part in parts}
+        residuals = len({part.keys[1] for part in parts})
         cut = max((len(one.whitening) for one in asked), default=4)
         object.__setattr__(
-            self, "width", (self.rows.size if self.rows else 4) + sum(each.values()) + cut
+            self,
+            "width",
+            (self.rows.size if self.rows else 4) + sum(each.values()) + residuals + cut,
         )
 
     def zeros(self) -> list[Integers]:

@@ -339,8 +339,8 @@ class Projection:
         Of the blocks.
     parts : tuple of Projection
         The blocks, or this projection itself.
-    key : tuple
-        Alike for projections that are alike, which records are asked for once.
+    keys : (bytes, bytes)
+        Of W; of b and what else r is made of. What is alike records are asked for once.
     """
 
     whitening: Floats
@@ -350,7 +350,7 @@ class Projection:
     blocks: tuple[int, ...] = ()
     units: tuple[float, ...] = ()
     parts: tuple[Projection, ...] = field(init=False)
-    key: tuple[bytes, ...] = field(init=False)
+    keys: tuple[bytes, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         whitening, coefficients = np.asarray(self.whitening), np.asarray(self.coefficients)
@@ -379,7 +379,7 @@ class Projection:
             ("coefficients", coefficients),
             ("units", units),
             ("parts", parts),
-            ("key", (whitening.tobytes(), coefficients.tobytes(), numbers.tobytes())),
+            ("keys", (whitening.tobytes(), coefficients.tobytes() + numbers.tobytes())),
         ):
             object.__setattr__(self, name, value)
 
@@ -434,6 +434,12 @@ class View:
         self._part, self._rows, self._rooms = part, rows, rooms
         self._held: dict[object, Any] = {}
 
+    @property
+    def rows(self) -> Rows:
+        """The row map."""
+        assert self._rows is not None
+        return self._rows
+
     def room(self, key: object, rows: int, n: int) -> Floats:
         """An array of shape (rows, n) whose content is not defined."""
         held = self._rooms.get(key)
@@ -476,8 +482,7 @@ class View:
     @cached_property
     def factors(self) -> tuple[Floats, Integers]:
         """(1, z*, y*) and the codes written out, whole in units of ``1/ONE``; all codes."""
-        assert self._rows is not None
-        rows, known = self._rows, self._part.known.get(self._rows)
+        rows, known = self.rows, self._part.known.get(self.rows)
         f = self.room("f", len(rows.dense), self.n)
         numbers = f[1 : rows.n_numbers]
         f[0] = ONE
@@ -497,34 +502,42 @@ class View:
 
     def projected(self, projection: Projection) -> Projected:
         """w and r of every record, for one residual."""
-        key = projection.key
-        if key in self._held:
-            found: Projected = self._held[key]
-            return found
-        assert self._rows is not None
-        rows, k = self._rows, len(projection.whitening)
-        if projection.whitening.shape[1] != rows.size:
+        self._project((projection,))
+        of_w, of_r = projection.keys
+        return Projected(self._held["w", of_w], self._held["r", of_r][0])
+
+    def _project(self, parts: Sequence[Projection]) -> None:
+        """Hold w and r of some projections, each W and each residual once, by one product."""
+        asked = {("w", part.keys[0]): part.whitening for part in parts}
+        asked |= {("r", part.keys[1]): part.coefficients[None] for part in parts}
+        asked = {key: numbers for key, numbers in asked.items() if key not in self._held}
+        if not asked:
+            return
+        rows, matrix = self.rows, np.concatenate(list(asked.values())) * (1.0 / ONE)
+        if matrix.shape[1] != rows.size:
             raise ValueError("a projection must have a column for every entry of f")
         f, codes = self.factors
-        both = self.room(("projected", key), k + 1, self.n)
-        # W and b, one below the other, in units of a factor.
-        matrix = np.vstack([projection.whitening, projection.coefficients]) * (1.0 / ONE)
-        put_combinations(np.ascontiguousarray(matrix[:, rows.dense]), f, both)
+        found = self.room(tuple(asked), len(matrix), self.n)
+        put_combinations(np.ascontiguousarray(matrix[:, rows.dense]), f, found)
         for factor, place in rows.looked_up:
             # Sums of exact numbers of one grid are exact. No code is beyond its levels here, and
             # "clip" saves a buffer.
-            added = self.room("spare", k + 1, self.n)
+            added = self.room("spare", len(matrix), self.n)
             np.take(matrix[:, place] * ONE, codes[factor], axis=1, out=added, mode="clip")
-            both += added
-        response = f[rows.n_numbers - 1] * (projection.scale_y / ONE) + projection.centre_y
-        found = self._held[key] = Projected(
-            both[:-1], np.subtract(response, both[-1], out=both[-1])
-        )
-        return found
+            found += added
+        ends = np.cumsum([len(numbers) for numbers in asked.values()])[:-1]
+        self._held |= zip(asked, np.split(found, ends), strict=True)
+        for part in parts:
+            if ("r", part.keys[1]) in asked:
+                (r,) = self._held["r", part.keys[1]]
+                y = f[rows.n_numbers - 1] * (part.scale_y / ONE) + part.centre_y
+                np.subtract(y, r, out=r)
+                del asked["r", part.keys[1]]
 
     def lengths(self, projection: Projection, vector: str) -> Floats:
         """Lengths of "w", "r" or "wr"; with blocks of ``w r / unit``, of all of them together."""
-        key = projection.key, vector
+        of_w, of_r = projection.keys
+        key = {"w": ("|w|", of_w), "r": ("|r|", of_r), "wr": ("|wr|", of_w, of_r)}[vector]
         if key not in self._held:
             if projection.blocks:
                 total = np.zeros(self.n)
@@ -543,6 +556,7 @@ class View:
 
     def block_lengths(self, projection: Projection) -> list[Floats]:
         """Lengths of ``w r / unit`` of each block."""
+        self._project(projection.parts)
         pairs = zip(projection.parts, projection.units, strict=True)
         return [self.lengths(part, "wr") / unit for part, unit in pairs]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpbinagg.analyst.fit import FALLBACK
+from dpbinagg.analyst.fit import FALLBACK, Estimates
 from dpbinagg.analyst.ols.margins import UNSEEN
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
@@ -267,7 +267,8 @@ def _by_model(argument: str, given: Any, models: Mapping[str, Design]) -> Mappin
 
 def _best(release: Release, name: str | None) -> Estimate:
     """The best estimate of the release's own model or of a declared one."""
-    found = release.told_of(name).estimates()
+    told = release.told_of(name)
+    found = Estimates(told, told.steps)
     return next(found[one] for one in FALLBACK if one in found)
 
 

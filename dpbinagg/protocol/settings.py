@@ -29,7 +29,7 @@ from dpbinagg.formula.describe import undeclared_names
 from dpbinagg.inputs import Calibration, Missing, PartitionKind
 from dpbinagg.protocol.ranges import needs_range
 from dpbinagg.public.domain import Domain, Numeric
-from dpbinagg.public.partition import Boxes, Partition
+from dpbinagg.public.partition import Partition
 from dpbinagg.reading.columns import ColumnType
 from dpbinagg.reading.source import Source
 
@@ -228,7 +228,7 @@ def check_scale(design: Design) -> None:
                 )
     if design.unbounded:
         return
-    lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+    lower, upper = design.column_bounds()
     for name, low, high in zip(design.column_names, lower[0], upper[0], strict=True):
         if not max(abs(low), abs(high)) <= LARGEST:
             raise DomainError(
@@ -284,14 +284,12 @@ def allocate(settings: Settings, design: Design) -> Allocation:
     return allocation
 
 
-def true_mu(settings: Settings, design: Design, allocation: Allocation) -> float:
-    """What the release will really spend, at most: more than asked for under "paper".
+def published_mu(settings: Settings, design: Design, allocation: Allocation) -> float:
+    """What a release really spends, at most, under the published calibration: more than asked for.
 
-    The published calibration treats the p columns of a bin's sums as if each
-    record moved only one of them: they are ``sqrt(p) mu``-GDP.
+    It treats the p columns of a bin's sums as if each record moved only one of them: they are
+    ``sqrt(p) mu``-GDP.
     """
-    if settings.calibration != "paper":
-        return settings.mu
     columns = len(design.column_names) - (design.intercept is not None)
     parts = allocation.as_dict() | {"sum_x": math.sqrt(max(columns, 1)) * allocation.sum_x}
     factor = settings.mu / settings.per_record

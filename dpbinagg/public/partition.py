@@ -8,7 +8,7 @@ them as arrays.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from dpbinagg.public.variables import Records, Variable
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """K boxes over named variables.
+    """K boxes over named variables; without any, one box, which is the whole domain.
 
     Attributes
     ----------
@@ -47,27 +47,13 @@ class Boxes:
         Which of the L declared levels of a categorical variable a box holds.
     """
 
-    lower: dict[str, NDArray[np.float64]]
-    upper: dict[str, NDArray[np.float64]]
-    members: dict[str, NDArray[np.bool_]]
+    lower: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    upper: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    members: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         arrays = [*self.lower.values(), *self.members.values()]
         return len(arrays[0]) if arrays else 1
-
-    @classmethod
-    def whole(cls, domain: Domain, variables: tuple[str, ...]) -> Boxes:
-        """One box that covers the domain of `variables`."""
-        boxes = cls({}, {}, {})
-        for name in variables:
-            variable = domain[name]
-            if isinstance(variable, Categorical):
-                boxes.members[name] = np.ones((1, len(variable.levels)), dtype=bool)
-            else:
-                assert isinstance(variable, Numeric)
-                boxes.lower[name] = np.array([variable.lower])
-                boxes.upper[name] = np.array([variable.upper])
-        return boxes
 
 
 def edges(axis: IntervalAxis, index: Cells) -> NDArray[np.float64]:
@@ -139,7 +125,7 @@ def add_boxes(name: str, axis: Axis, start: Cells, stop: Cells, boxes: Boxes) ->
 
 def boxes_of_nodes(paths: Paths, depth: Cells, prefix: Cells) -> Boxes:
     """Boxes of nodes given by depth and prefix."""
-    boxes = Boxes({}, {}, {})
+    boxes = Boxes()
     full = prefix << (paths.depth - depth)
     for index, (name, axis) in enumerate(zip(paths.variables, paths.axes, strict=True)):
         total, cell = paths.own_cell(index, paths.depth, full)
@@ -154,7 +140,7 @@ def boxes_of(locator: TreeLocator | GridLocator) -> Boxes:
     """The boxes of bins, in the order of their numbers."""
     if isinstance(locator, TreeLocator):
         return boxes_of_nodes(locator.paths, locator.leaf_depth, locator.leaf_prefix)
-    boxes = Boxes({}, {}, {})
+    boxes = Boxes()
     index = np.indices(locator.shape).reshape(len(locator.shape), -1)
     for name, axis, cell in zip(locator.variables, locator.axes, index, strict=True):
         add_boxes(name, axis, cell, cell + 1, boxes)

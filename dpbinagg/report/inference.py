@@ -39,7 +39,6 @@ from dpbinagg.formula import Design, linear_map
 from dpbinagg.formula.design import public_points
 from dpbinagg.formula.union import require_same_response, smaller
 from dpbinagg.public.domain import Categorical, spread_rows
-from dpbinagg.public.partition import Boxes
 from dpbinagg.report.tables import listed
 from dpbinagg.report.unavailable import not_released
 
@@ -261,7 +260,7 @@ def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
     if len(endog) < 2:
-        lower, upper = design.column_bounds(Boxes.whole(design.domain, design.variables))
+        lower, upper = design.column_bounds()
         exog, endog = np.vstack([lower, upper]), np.array(design.response_bounds())
     return (
         pd.Series(endog, name=design.response_name),

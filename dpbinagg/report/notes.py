@@ -10,13 +10,13 @@ import numpy as np
 from scipy.linalg import null_space
 
 from dpbinagg.accounting.budget import EXACT_BIT, RELATIONS
-from dpbinagg.analyst.types import Array, Estimate
+from dpbinagg.analyst.types import Array
 from dpbinagg.errors import NothingLeftError
 from dpbinagg.formula import Design
 from dpbinagg.public.domain import Categorical, Domain, Numeric
 from dpbinagg.release.questions import MOMENTS, SEEN
 from dpbinagg.release.transcript import Counted, Released, counted
-from dpbinagg.report.inference import MOST_TERMS, Flags, identified
+from dpbinagg.report.inference import MOST_TERMS, Flags
 from dpbinagg.report.tables import (
     decimals_for,
     label,
@@ -86,13 +86,14 @@ def explain(results: DPResults, slim: bool = False) -> list[str]:
             "NOT FOR PUBLICATION: the noise came from a seeded generator (rng was given), so "
             "whoever knows the seed can remove it."
         )
-    unknown = sentences(results.estimate, results.design.column_names, results.model.exog)
-    notes += unknown
+    unknown = ~results.identified.to_numpy()
+    if unknown.any():
+        notes += sentences(unknown, results.design.column_names, results.model.exog)
     known = counted(release.transcript)
     notes += unseen(known, results.design.domain, results.design.variables)
-    if unknown and math.isfinite(results.fvalue):
+    if unknown.any() and math.isfinite(results.fvalue):
         notes.append("The F test is of the coefficients that are identified.")
-    if not results.estimate.identified and not unknown:
+    if not results.estimate.identified and not unknown.any():
         parts = [
             "CAUTION: the release does not determine this model well; do not rely on the "
             "coefficients before reading the notes that follow.",
@@ -125,11 +126,8 @@ def explain(results: DPResults, slim: bool = False) -> list[str]:
     return notes
 
 
-def sentences(estimate: Estimate, names: Sequence[str], public_rows: Array) -> list[str]:
+def sentences(unknown: Flags, names: Sequence[str], public_rows: Array) -> list[str]:
     """Terms that are not identified, why, and what would help: one sentence for each reason."""
-    unknown = ~identified(estimate)
-    if not unknown.any():
-        return []
     kernel = null_space(public_rows / np.maximum(np.abs(public_rows).max(axis=0), 1e-300))
     aliased = (np.abs(kernel) > 1e-6).any(axis=1) & unknown
     found = []

@@ -319,7 +319,7 @@ def _cell(
         )
         return estimate, f"[{', '.join(ends)}]"
     if below == "p":
-        return estimate, f"p = {tables.p_value(p)}" if p >= 5e-4 else "p < 0.001"
+        return estimate, f"p = {tables.number(p, 3)}" if p >= 5e-4 else "p < 0.001"
     return estimate, f"({tables.number(float(model.bse[j]), decimals)})"
 
 

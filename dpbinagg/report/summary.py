@@ -221,7 +221,7 @@ def coefficient_rows(results: DPResults, alpha: float) -> list[list[str]]:
                 tables.number(float(results.params[j]), decimals),
                 tables.number(error, decimals),
                 tables.number(float(results.tvalues[j]), 3),
-                tables.p_value(float(results.pvalues[j])),
+                tables.number(float(results.pvalues[j]), 3),
                 tables.number(float(interval[j, 0]), decimals),
                 tables.number(float(interval[j, 1]), decimals),
             ]

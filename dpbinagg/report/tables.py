@@ -76,11 +76,6 @@ def number(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0.0 else text
 
 
-def p_value(value: float) -> str:
-    """A p-value to three decimals."""
-    return "" if math.isnan(value) else f"{value:.3f}"
-
-
 def significant(value: float, digits: int = 4) -> str:
     """`value` to some significant digits, trailing zeros removed, thousands separated."""
     if not math.isfinite(value):

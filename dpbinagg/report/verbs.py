@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbinagg.analyst.fit import (
     COV_TYPES,
+    NAMES,
     Estimates,
     choose,
     fold,
     fold_together,
-    misnomer,
     resolve,
 )
 from dpbinagg.analyst.ols.finish import Steps
@@ -99,18 +99,6 @@ class Release(Released):
         }
         return fold_together(self, outer)
 
-    def estimates(self, design: Design | None = None, cov_type: str = "sandwich") -> Estimates:
-        """All estimates of a model, by estimator.
-
-        Parameters
-        ----------
-        design : Design, optional
-            A smaller model; the release's own by default.
-        cov_type : {"sandwich", "model"}
-            Covariance of the estimate from bins.
-        """
-        return Estimates(self, self.steps, design, cov_type)
-
     @explains_arguments
     def ols(
         self,
@@ -159,11 +147,16 @@ class Release(Released):
         design = self.design
         if formula is not None and formula != self.formula:
             design = smaller(design, formula)
-        family = self.estimates(design, own)
+        family = Estimates(self, self.steps, design, own)
         estimate, notes = choose(family, estimator)
-        if cov_type is not None:
-            # The next best estimate may be shown, with another covariance.
-            notes += misnomer(resolve(cov_type, estimate.name), estimate.cov_type)
+        done = estimate.cov_type
+        # The next best estimate may be shown, with another covariance.
+        asked = None if cov_type is None else resolve(cov_type, estimate.name)
+        if asked == "model" and done not in ("model", "classical"):
+            notes += (
+                "cov_type='model' concerns the estimate from bins; the covariance of this one is "
+                f"{NAMES[done]}.",
+            )
         warn_if_not_identified(estimate, design)
         return DPResultsWrapper(DPResults(self, estimate, family, design, notes))
 

@@ -39,7 +39,7 @@ def test_variables_absent_from_the_domain_are_unbounded_numbers():
     design = build_design("y ~ x + np.log(z)", Domain({"z": (1, 2), "unused": (0, 1)}))
     assert design.unbounded == ("x", "y")
     assert design.domain["x"] == Numeric()
-    for bounds in (lambda: design.column_bounds(Boxes({}, {}, {})), design.response_bounds):
+    for bounds in (design.column_bounds, design.response_bounds):
         with pytest.raises(DomainError, match=r"'x'|'y'"):
             bounds()
     z = design.columns({"x": np.array([1e9, np.inf]), "z": np.array([5.0, 1.5])})
@@ -244,7 +244,7 @@ def test_radius_of_one_factor_is_exact(contrast, intercept):
 def test_centres_keep_the_radius_of_many_dummies_small():
     domain = Domain({"y": (0, 1), "x": [f"l{i}" for i in range(50)], "z": (0, 1)})
     design = build_design("y ~ x + z", domain)
-    whole = Boxes.whole(design.domain, design.variables)
+    whole = Boxes()
     assert radius2(design, whole)[0] == 50
     centre = centres(design, whole)
     np.testing.assert_allclose(centre[0, 1:-1], 1 / 49)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from report_factory import (
     BSE,
-    DOMAIN,
     PARAMS,
     make_estimate,
     make_family,
@@ -24,8 +23,7 @@ from dpbinagg.errors import (
     IdentificationWarning,
     NotIdentifiedError,
 )
-from dpbinagg.report import charts, inference, notes, page, pictures
-from dpbinagg.report.verbs import Release
+from dpbinagg.report import charts, inference, page, pictures
 
 EDUC, EXPER, SQUARE = 4, 5, 6
 NEW = pd.DataFrame({"educ": [0, 12], "exper": [5.0, 10.0], "region": ["N", "S"]})
@@ -261,7 +259,7 @@ def test_other_packages_see_nothing_there(res):
 
 def test_fitting_warns_and_names_the_terms(monkeypatch):
     family = {**make_family(), "refined": partial()}
-    monkeypatch.setattr(Release, "estimates", lambda *_: family)
+    monkeypatch.setattr("dpbinagg.report.verbs.Estimates", lambda *_: family)
     with pytest.warns(IdentificationWarning, match="does not determine the coefficients of educ"):
         make_release().ols()
 
@@ -271,7 +269,6 @@ def test_what_nobody_judged_counts_as_identified():
     assert estimate.identified_terms is None
     assert inference.identified(estimate).all()
     assert inference.masked(estimate) is estimate
-    assert notes.sentences(estimate, list(DOMAIN), np.ones((3, 7))) == []
 
 
 def test_contrasts_in_words():

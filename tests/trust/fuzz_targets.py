@@ -135,8 +135,7 @@ def check_design(design: Design) -> None:
         return
     held = {name: records()[name] for name in (*design.variables, *design.response_variables)}
     columns, response = design.columns(held), design.response(held)
-    whole = Boxes.whole(design.domain, design.variables)
-    lower, upper = design.column_bounds(whole)
+    lower, upper = design.column_bounds()
     assert columns.shape[1] == len(design.column_names)
     assert not np.isnan(columns).any()
     assert ((columns >= lower[0]) & (columns <= upper[0])).all()
@@ -148,7 +147,7 @@ def check_design(design: Design) -> None:
         used = half[0] > 2.0**-40 * np.maximum(np.abs(lower[0]), np.abs(upper[0]))
         scaled = (columns[:, used] - centre[0, used]) / half[0, used]
         norm2 = (scaled**2).sum(axis=1).max(initial=0.0)
-        bounds = Bounds(design.domain, whole)
+        bounds = Bounds(design.domain, Boxes())
         most = radius2(design.subterms, bounds, lower, upper, centre)[0]
         assert norm2 <= most * (1 + 1e-6) + 1e-6
 

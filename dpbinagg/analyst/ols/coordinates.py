@@ -160,7 +160,7 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
         lengths = np.linalg.norm(combined(numbers - mean, forth.T), axis=1)
     radius = float(np.quantile(lengths, FAR)) * ROOM
     centre = float(response.mean())
-    reach = _reach(response, abs(layout.scale_y))
+    variance, reach = spread_of(response, abs(layout.scale_y))
     guess = np.zeros(columns.shape[1])
     coefficients = np.zeros(len(layout.design_map))
     coefficients[0] = centre
@@ -170,38 +170,30 @@ def plan_moments(layout: RowLayout, columns: Array, response: Array) -> MomentPl
     shift[0] = 1.0
     whitening = forth @ (layout.design_map[:, layout.numeric].T - np.outer(mean, shift))
     request = MomentRequest(whitening, radius, coefficients, reach, layout.levels)
-    g_map, y_map = _maps(layout, request, mean, back * radius)
+    g_map = _column_map(layout, mean, back * radius)
+    y_map = np.zeros(len(g_map))
     y_map[0], y_map[-1] = centre, reach
-    variance = variance_of(response, abs(layout.scale_y))
     return MomentPlan(request, g_map, y_map, guess, variance)
 
 
-def variance_of(response: Array, scale: float) -> float:
-    """Variance of a response, and what it is taken for at least where its margin hardly varies.
+def spread_of(response: Array, scale: float) -> tuple[float, float]:
+    """Variance of a response, and how far it may be from its mean.
 
     Parameters
     ----------
     response : (n,) array
         Of records of the product of the margins.
     scale : float
-        Half the width of its bounds.
+        Half the width of its bounds; a response that hardly varies is taken to, as they allow.
     """
     if response.std() <= STILL * scale:
-        return (scale / 2.0) ** 2
-    return max(float(response.var()), (1e-3 * _reach(response, scale)) ** 2)
+        return (scale / 2.0) ** 2, scale * REACH
+    reach = max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
+    return max(float(response.var()), (1e-3 * reach) ** 2), reach
 
 
-def _reach(response: Array, scale: float) -> float:
-    """How far the response may be from its mean."""
-    if response.std() <= STILL * scale:
-        return scale * REACH
-    return max(float(np.abs(response - response.mean()).max()), 1e-9 * scale) * REACH
-
-
-def _maps(
-    layout: RowLayout, request: MomentRequest, mean: Array, back: Array
-) -> tuple[Array, Array]:
-    """``x = g_map' g``, and room for the map of y."""
+def _column_map(layout: RowLayout, mean: Array, back: Array) -> Array:
+    """``x = g_map' g``."""
     size = 2 + len(back) + sum(layout.levels)
     g_map = np.zeros((size, layout.design_map.shape[1]))
     g_map[0] = layout.design_map[0]
@@ -212,7 +204,7 @@ def _maps(
         g_map[0, columns] = 0.0
         g_map[start : start + len(matrix), columns] = matrix
         start += len(matrix)
-    return g_map, np.zeros(size)
+    return g_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +286,7 @@ def model_plan(whole: Plan, columns: Array, response: Array, intercept: int | No
         of_g @ columns,
         of_g @ response,
         guess,
-        variance_of(values, float(np.abs(of_f[1:] @ response).sum())),
+        spread_of(values, float(np.abs(of_f[1:] @ response).sum()))[0],
     )
     made = np.column_stack([records, values])
     return Plan(layout, coordinates(records, intercept), moments, made)
