@@ -428,7 +428,14 @@ class View:
     rows : Rows, optional
     rooms : dict
         Room for the numbers of one chunk of records after another.
+
+    Attributes
+    ----------
+    projection : Projection
+        Of the question that looks, if it has one.
     """
+
+    projection: Projection
 
     def __init__(self, part: Part, rows: Rows | None, rooms: dict[object, Floats]) -> None:
         self._part, self._rows, self._rooms = part, rows, rooms

@@ -48,12 +48,12 @@ def test_histogram_is_that_of_a_search(variable: Numeric) -> None:
     )
     expected = np.bincount(bin_index(edges, values), minlength=len(edges) - 1)
     rng.shuffle(values)
-    found = NumberCells("x", edges).counts(View(Part({"x": values}), None, {}), None)
+    found = NumberCells("x", edges).counts(View(Part({"x": values}), None, {}))
     np.testing.assert_array_equal(found, expected)
     values[::7] = np.nan
     cells, view = NumberCells("x", edges, missing=True), View(Part({"x": values}), None, {})
-    by_search = np.bincount(cells.index(view, None), minlength=cells.n_cells)
-    np.testing.assert_array_equal(cells.counts(view, None), by_search)
+    by_search = np.bincount(cells.index(view), minlength=cells.n_cells)
+    np.testing.assert_array_equal(cells.counts(view), by_search)
 
 
 @examples(60)
@@ -98,7 +98,7 @@ def test_counts_found_on_demand_give_the_same_tree(
     def count(cells: PrefixCells) -> np.ndarray:
         nonlocal passes
         passes += 1
-        return cells.counts(View(Part(records), None, {}), None)
+        return cells.counts(View(Part(records), None, {}))
 
     class Sorted:
         def between(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
