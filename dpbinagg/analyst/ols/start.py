@@ -17,12 +17,35 @@ from dpbinagg.analyst.linalg import (
     symmetric_noise,
     truths,
 )
-from dpbinagg.analyst.ols.coordinates import Coordinates, MomentPlan
-from dpbinagg.analyst.ols.margins import SEED
+from dpbinagg.analyst.ols.coordinates import SEED, Coordinates, MomentPlan
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula.scaling import RowLayout
 from dpbinagg.release.questions import complete
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """What a matrix of a round says of the vectors ``w = W x`` that it cut.
+
+    Attributes
+    ----------
+    whitening : (k, p) array
+        W.
+    edges, counts : (l,) arrays
+        Noisy number of records by cell of ``|w|^2``, of which the first one begins at the radius
+        and the last one is open.
+    sd : float
+        Of the noise of a count.
+    seen : float
+        Where cells end that stand out of it: what was cut of these was put back.
+    """
+
+    whitening: Array
+    edges: Array
+    counts: Array
+    sd: float
+    seen: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,8 @@ class State:
         Residual standard deviation, and that of residuals without their tails.
     tail : Tail or None
         Of the lengths of contributions.
+    long : Long or None
+        What the last matrix of a round cut.
     done : int
         Rounds that are over.
     seen, seen_sd : float
@@ -80,6 +105,7 @@ class State:
     sd_clipped: float
     tail: Tail | None = None
     tail_end: float = 0.0
+    long: Long | None = None
     done: int = 0
     seen: float = 0.0
     seen_sd: float = 0.0
