@@ -239,11 +239,6 @@ def parted(records: Records) -> tuple[Records, Records | None]:
     return first, rest
 
 
-def complete(records: Records) -> Records:
-    """The records that miss nothing."""
-    return parted(records)[0]
-
-
 FEW_LEVELS = 8
 """Codes of so many levels are cheaper written out, for one product, than looked up."""
 
