@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from dpbinagg.analyst.ols.margins import Margin, quantiles
+from dpbinagg.analyst.ols.coordinates import Margin, quantiles
 from dpbinagg.analyst.types import Array
 from dpbinagg.errors import ReleaseError
 from dpbinagg.formula import Design, build_design

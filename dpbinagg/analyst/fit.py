@@ -12,10 +12,9 @@ import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
 from dpbinagg.analyst.bins import combined
-from dpbinagg.analyst.ols.coordinates import Plan, begin, plan_of
+from dpbinagg.analyst.ols.coordinates import Margin, Plan, begin, plan_of, uniform_margins
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.ols.joint import Together
-from dpbinagg.analyst.ols.margins import Margin, uniform_margins
 from dpbinagg.analyst.ols.rounds import round_mus
 from dpbinagg.analyst.ols.smaller import never_seen, smaller_model, smaller_start
 from dpbinagg.analyst.ols.start import from_start

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from dpbinagg.analyst.fit import FALLBACK, Estimates
-from dpbinagg.analyst.ols.margins import UNSEEN
+from dpbinagg.analyst.ols.coordinates import UNSEEN
 from dpbinagg.analyst.types import Estimate
 from dpbinagg.errors import DataError, DomainError, DPBinAggWarning
 from dpbinagg.formula import Design, build_design

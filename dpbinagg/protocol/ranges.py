@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.analyst.ols.margins import Margin, uniform_margins
+from dpbinagg.analyst.ols.coordinates import Margin, uniform_margins
 from dpbinagg.formula import Design
 from dpbinagg.kernel.questions import Answer, Question
 from dpbinagg.public.domain import Domain, Numeric, Variable

@@ -268,7 +268,7 @@ def readable(name: str, domain: Domain | None = None) -> str:
 def label(domain: Domain | None, factor: str, level: object) -> str:
     """The label of a level of a factor, by its name in plain words; else the level itself."""
     variable = domain.get(factor) if domain is not None else None
-    if not isinstance(variable, Categorical):
+    if not isinstance(variable, Categorical) or not variable.labels:
         return str(level)
     known = {str(code): text for code, text in variable.label_of.items()}
     return known.get(str(level), str(level))

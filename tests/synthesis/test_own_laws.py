@@ -8,7 +8,7 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from dpbinagg import dp_ols
-from dpbinagg.analyst.ols.margins import Margin
+from dpbinagg.analyst.ols.coordinates import Margin
 from dpbinagg.analyst.synthesis.laws import Cells, Fact, Law, nearest_counts, number_law
 from dpbinagg.analyst.synthesis.raking import Cells as Raked
 from dpbinagg.analyst.synthesis.raking import raked, systematic

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import applied, product, spectrum, symmetric, symmetric_noise, truths
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.margins import SEED
+from dpbinagg.analyst.ols.coordinates import SEED
 from dpbinagg.analyst.ols.start import State, rewhitened
 from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array

@@ -17,8 +17,7 @@ from dpbinagg.analyst.linalg import (
     symmetric_noise,
     truths,
 )
-from dpbinagg.analyst.ols.coordinates import Coordinates, MomentPlan
-from dpbinagg.analyst.ols.margins import SEED
+from dpbinagg.analyst.ols.coordinates import SEED, Coordinates, MomentPlan
 from dpbinagg.analyst.ols.tails import Tail
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula.scaling import RowLayout

@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from dpbinagg.analyst.describe import DIFFER
 from dpbinagg.analyst.fit import released_moments
-from dpbinagg.analyst.ols.margins import Margin
+from dpbinagg.analyst.ols.coordinates import Margin
 from dpbinagg.analyst.types import Array, Moments
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.questions import SEEN

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from histograms import bin_index
 
-from dpbinagg.analyst.ols.coordinates import begin
+from dpbinagg.analyst.ols.coordinates import Margin, begin
 from dpbinagg.analyst.ols.finish import Fitted
-from dpbinagg.analyst.ols.margins import Margin
 from dpbinagg.analyst.ols.rounds import plan_round, round_mus, update
 from dpbinagg.analyst.ols.start import start
 from dpbinagg.formula import build_design

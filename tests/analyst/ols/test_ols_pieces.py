@@ -7,8 +7,7 @@ from test_least_squares import BOUNDS, FORMULA, people
 
 from dpbinagg.analyst.linalg import inverse_root, spectrum, symmetric_noise, truths
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.coordinates import coordinates
-from dpbinagg.analyst.ols.margins import Margin, level_shares, product_records
+from dpbinagg.analyst.ols.coordinates import Margin, coordinates, level_shares, product_records
 from dpbinagg.analyst.ols.rounds import SHARES, plan_round, round_mus
 from dpbinagg.analyst.ols.start import rewhitened
 from dpbinagg.analyst.ols.tails import mean_clipped_square, sd_from_spread
