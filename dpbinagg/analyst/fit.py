@@ -319,7 +319,9 @@ class Estimates(Mapping[str, Estimate]):
         assert self._steps is not None
         fitted = self._steps.fitted
         assert fitted is not None
-        return fitted.estimate() if self._columns is None else smaller_model(fitted, self._columns)
+        if self._columns is None:
+            return fitted.estimate()
+        return smaller_model(self._steps, self._columns)
 
 
 def first_plan(release: Released) -> Plan:

@@ -7,6 +7,8 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from dpbinagg import Budget, dp_ols, dp_release
+from dpbinagg.analyst.fit import fold
+from dpbinagg.analyst.ols.smaller import unseen
 
 BOUNDS = {"x": (-4, 4), "z": (-4, 4), "w": (-4, 4), "y": (-8, 10)}
 FORMULA = "y ~ x + z + w"
@@ -107,8 +109,8 @@ def test_the_noise_is_shown():
 def test_smaller_models_cover():
     """100 tables; the slope of x alone is 1 - 0.5 + 0.5/4.
 
-    Of 100 intervals at 95%, at least 88 cover in 998 of 1000 cases (binomial). The noise of the
-    matrix is small: the error is at most 1.3 times that of least squares.
+    Of 100 intervals at 95%, at least 88 cover in 998 of 1000 cases (binomial). Standard errors are
+    1.4 times those of least squares, for the noise of the matrix: the error is at most 1.6 times.
     """
     truth, hits, errors = 0.625, [], []
     for seed in range(100):
@@ -121,7 +123,7 @@ def test_smaller_models_cover():
         errors.append([(fit.params["x"] - truth) ** 2, (ols - truth) ** 2])
     assert np.sum(hits) >= stats.binom.ppf(0.002, 100, 0.95)
     private, exact = np.sqrt(np.mean(errors, axis=0))
-    assert private < 1.3 * exact
+    assert private < 1.6 * exact
 
 
 def test_a_reference_that_nobody_has_does_not_bend_smaller_models():
@@ -136,3 +138,29 @@ def test_a_reference_that_nobody_has_does_not_bend_smaller_models():
         assert fit.identified.all()
         np.testing.assert_allclose(fit.params, ols.params, atol=0.2 * ols.bse.max())
         assert fit.rsquared == pytest.approx(ols.rsquared, abs=0.01)
+
+
+def test_what_few_records_hold_is_in_the_interval_of_a_smaller_model():
+    """Ten of 5,000 records hold most of the squares' variation, and counts do not tell them.
+
+    Without what margins allow of them no interval of 24 held; least squares' own held 18 times. Of
+    24 at 95% at least 19 hold in 999 of 1000 cases (binomial).
+    """
+    rng, n = np.random.default_rng(5), 100_000
+    bounds, formula = {"x": (0, 100), "y": (-20, 60)}, "y ~ x + I(x ** 2)"
+    people = pd.DataFrame({"x": rng.lognormal(1.0, 0.8, n).clip(0, 100)})
+    people["y"] = (people.x - 0.01 * people.x**2 + rng.normal(size=n)).clip(-20, 60)
+    truth, hits = smf.ols("y ~ x", people).fit().params["x"], 0
+    for seed in range(24):
+        frame = people.iloc[np.random.default_rng(seed).integers(0, n, 5000)]
+        release = dp_release(formula, frame, mu=1.0, bounds=bounds, rng=seed)
+        low, high = release.ols("y ~ x").conf_int().loc["x"]
+        hits += low < truth < high
+    assert hits >= 19
+
+
+def test_nothing_is_taken_for_unseen_where_columns_have_no_tails():
+    release = dp_release(FORMULA, table(5000, 2), mu=1.0, bounds=BOUNDS, rng=2)
+    steps = fold(release)
+    more = np.mean(unseen(steps.fitted.state, steps.plan.records[:, :-1]), axis=0)
+    assert np.trace(more) < 1e-3 * np.trace(steps.fitted.state.gram)

@@ -17,7 +17,7 @@ import numpy as np
 from dpbinagg.analyst.linalg import applied, product, spectrum, symmetric, symmetric_noise, truths
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.coordinates import SEED
-from dpbinagg.analyst.ols.start import State, rewhitened
+from dpbinagg.analyst.ols.start import Long, State, rewhitened
 from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array
 from dpbinagg.public.rounds import GRAM, RoundAnswer, RoundRequest, norm
@@ -236,4 +236,5 @@ def _learn_gram(
         state,
         gram=state.gram + gain * (new - state.gram),
         noise=state.noise + gain * (fresh - state.noise),
+        long=Long(state.whitening, edges2, answer.far, sd, end),
     )

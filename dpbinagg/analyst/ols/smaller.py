@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.analyst.linalg import inverse_psd, spectrum, symmetric, truths
-from dpbinagg.analyst.ols.finish import Fitted
+from dpbinagg.analyst.ols.coordinates import SEED
+from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.ols.start import TOLERATED, State, away, from_start, leaning
 from dpbinagg.analyst.types import Array, Estimate
 
@@ -19,7 +20,7 @@ ABSENT = 1e-13
 differ by as much, rounding leaves less."""
 
 
-def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
+def smaller_model(steps: Steps, columns: Array) -> Estimate:
     """Least squares on the columns ``X L``: ``b_s = (L'A L)^-1 L'A b`` in design columns.
 
     Privacy: every member of the ensemble has its own matrix and coefficients, hence its own b_s;
@@ -28,12 +29,16 @@ def smaller_model(fitted: Fitted, columns: Array) -> Estimate:
 
     Parameters
     ----------
-    fitted : Fitted
+    steps : Steps
+        After the last round.
     columns : (p, p_s) array
         L, the smaller model's columns as combinations of the design's.
     """
+    fitted = steps.fitted
+    assert fitted is not None
+    more = unseen(fitted.state, steps.plan.records[:, :-1])
     return _smaller(
-        fitted.state, fitted.estimate(), columns, fitted.meat, fitted.hidden, fitted.scale
+        fitted.state, fitted.estimate(), columns, fitted.meat, fitted.hidden, fitted.scale, more
     )
 
 
@@ -41,16 +46,22 @@ def smaller_start(state: State, columns: Array) -> Estimate:
     """The same from moments alone, with errors of one variance."""
     full = from_start(state)
     meat, hidden = full.scale * state.gram, np.zeros_like(state.gram)
-    return _smaller(state, full, columns, meat, hidden, full.scale)
+    return _smaller(state, full, columns, meat, hidden, full.scale, hidden)
 
 
 def _smaller(
-    state: State, full: Estimate, columns: Array, meat: Array, hidden: Array, scale: float
+    state: State,
+    full: Estimate,
+    columns: Array,
+    meat: Array,
+    hidden: Array,
+    scale: float,
+    more: Array,
 ) -> Estimate:
     loading, beta = state.whitened(columns), state.whitened(state.params)
     loading[:, never_seen(state, columns)] = 0.0
     params, project, bread, lost = _projected(state.gram, loading, beta)
-    matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise))
+    matrices = truths(state.gram, state.noise, spectrum(state.gram, state.noise)) + more
     drawn = np.array(
         [
             _projected(matrix, loading, beta - error)[0]
@@ -84,6 +95,39 @@ def _smaller(
         identified_terms=found,
         dependence=start,
     )
+
+
+def unseen(state: State, records: Array) -> Array:
+    """What every member adds to its matrix for long vectors that were cut unseen, (M, k, k).
+
+    ``sum_i n_i mean (|w|^2 - R^2) v v'``, ``v = w/|w|``, over the cells i of |w| that do not stand
+    out of their noise. The means are those of the product of the margins. Of n_i is known that
+    margins allow so many and that the counts, less their noise, do not exclude it. Where variables
+    depend on each other the product may be too long throughout: it is thinned to the number of all
+    long vectors.
+
+    Parameters
+    ----------
+    records : (n, p) array
+        Design columns of records of the product of the margins.
+    """
+    long = state.long
+    if long is None:
+        return np.zeros_like(state.gram)
+    length2 = np.sum((records @ long.whitening.T) ** 2, axis=1)
+    cells = np.searchsorted(long.edges, length2, side="right") - 1
+    allowed = np.bincount(cells[cells >= 0], minlength=len(long.edges)) * state.nobs / len(records)
+    rng, members = np.random.default_rng(SEED), len(state.noise)
+    counts = long.counts - long.sd * rng.normal(size=(members, len(long.edges)))
+    thin = np.clip(counts.sum(axis=1) / max(allowed.sum(), 1.0), 0.0, 1.0)
+    number = np.clip(counts, 0.0, np.outer(thin, allowed))
+    found = np.zeros_like(state.noise)
+    for cell in np.flatnonzero((long.edges >= long.seen) & (allowed > 0.0)):
+        mine = cells == cell
+        excess = 1.0 - long.edges[0] / length2[mine]
+        w = records[mine] @ state.whitening.T * np.sqrt(excess)[:, None]
+        found += number[:, cell, None, None] * (w.T @ w / mine.sum())
+    return np.asarray(found)
 
 
 def never_seen(state: State, columns: Array) -> NDArray[np.bool_]:

@@ -25,6 +25,30 @@ from dpbinagg.release.questions import complete
 
 
 @dataclass(frozen=True, slots=True)
+class Long:
+    """What a matrix of a round says of the vectors ``w = W x`` that it cut.
+
+    Attributes
+    ----------
+    whitening : (k, p) array
+        W.
+    edges, counts : (l,) arrays
+        Noisy number of records by cell of ``|w|^2``, of which the first one begins at the radius
+        and the last one is open.
+    sd : float
+        Of the noise of a count.
+    seen : float
+        Where cells end that stand out of it: what was cut of these was put back.
+    """
+
+    whitening: Array
+    edges: Array
+    counts: Array
+    sd: float
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The estimate and what is not known of it, in whitened coordinates ``w = W x``.
 
@@ -56,6 +80,8 @@ class State:
         Residual standard deviation, and that of residuals without their tails.
     tail : Tail or None
         Of the lengths of contributions.
+    long : Long or None
+        What the last matrix of a round cut.
     done : int
         Rounds that are over.
     seen, seen_sd : float
@@ -79,6 +105,7 @@ class State:
     sd_clipped: float
     tail: Tail | None = None
     tail_end: float = 0.0
+    long: Long | None = None
     done: int = 0
     seen: float = 0.0
     seen_sd: float = 0.0
