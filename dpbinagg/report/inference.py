@@ -39,7 +39,7 @@ from dpbinagg.errors import (
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.formula.design import public_points
 from dpbinagg.formula.union import require_same_response, smaller
-from dpbinagg.public.domain import Categorical, spread_rows
+from dpbinagg.public.domain import Categorical
 from dpbinagg.report.tables import listed
 from dpbinagg.report.unavailable import not_released
 
@@ -253,10 +253,7 @@ class DPOLS(Model):  # type: ignore[misc]
 def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     """Response and columns of points spread over the domain."""
     least = 2 * len(design.column_names) + 6
-    rng = np.random.default_rng(0)
-    points: dict[str, Any] = dict(public_points(design, least, rng))
-    size = len(next(iter(points.values())))
-    points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
+    points = public_points(design, least, np.random.default_rng(0), response=True)
     exog, endog, _ = design.row_map()(points)
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
