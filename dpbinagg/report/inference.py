@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import DesignInfo, PatsyError
+from scipy import stats
 from scipy.linalg import null_space
 from statsmodels.base.data import PandasData
 from statsmodels.base.model import LikelihoodModelResults, Model
@@ -280,6 +281,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     design: Design
     identified: pd.Series[bool]
     sigma: float
+    df_resid_inference: float
     mle_settings: Mapping[str, Any] = MappingProxyType({"optimizer": None})
     _family: Mapping[str, Estimate]
     _best: Estimate
@@ -426,7 +428,11 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
 
     @cached_property
     def _f_test(self) -> tuple[float, float]:
-        """Wald test that all identified coefficients but the constant are zero."""
+        """Wald test that all identified coefficients but the constant are zero.
+
+        ``F = (R b)' (R V R')^- (R b) / q``, q the rank of ``R V R'``: directions without variance
+        are told in the notes.
+        """
         p, constant = len(self.params), self.model.data.const_idx
         if constant is not None or not self.identified.all():
             tested = self.identified.to_numpy().copy()
@@ -443,13 +449,9 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         cov = restriction @ self.estimate.cov @ restriction.T
         if not np.isfinite(cov).all() or not np.any(cov):
             return math.nan, math.nan
-        with warnings.catch_warnings():
-            # Directions that the release does not determine are told in the notes.
-            warnings.simplefilter("ignore", ValueWarning)
-            test = LikelihoodModelResults.wald_test(
-                self._whole, restriction, use_f=True, scalar=True
-            )
-        return float(test.statistic), float(test.pvalue)
+        contrast, rank = restriction @ self.estimate.params, int(np.linalg.matrix_rank(cov))
+        value = float(contrast @ np.linalg.pinv(cov) @ contrast) / rank
+        return value, float(stats.f.sf(value, rank, self.df_resid_inference))
 
     @property
     def fvalue(self) -> float:
