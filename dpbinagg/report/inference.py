@@ -279,6 +279,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     estimate: Estimate
     design: Design
     identified: pd.Series[bool]
+    sigma: float
     mle_settings: Mapping[str, Any] = MappingProxyType({"optimizer": None})
     _family: Mapping[str, Estimate]
     _best: Estimate
@@ -532,11 +533,6 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     def scale_se(self) -> float:
         """Standard deviation of the privacy noise in `scale`, the error variance."""
         return self._released_noise("scale_se", self.scale_noise)
-
-    @property
-    def sigma(self) -> float:
-        """Residual standard error, the root of `scale`."""
-        return math.sqrt(max(self.scale, 0.0))
 
     @property
     def sigma_se(self) -> float:

@@ -253,7 +253,10 @@ def _ranges(release: Released, names: tuple[str, ...]) -> list[str]:
     """
     outer = release.transcript.first(MOMENTS) is not None
     working = release.design.domain
-    held = release.outer.domain if outer else working
+    held = dict(working)
+    if outer:
+        known = release.declared.items()
+        held |= {name: v for name, v in known if isinstance(v, Numeric) and v.bounded}
     texts = []
     beyond = outside(counted(release.transcript), release.declared)
     for name in dict.fromkeys(names):

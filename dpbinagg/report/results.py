@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from dpbinagg.report.verbs import Release
 
 
-MANY = 1e12
-"""Degrees of freedom at which the F distribution is the chi-square one."""
+MANY = 1e9
+"""Degrees of freedom at which the F distribution is the chi-square one; at more, scipy's loses
+digits."""
 
 MOST_ROWS = 1000
 """Rows of the synthetic table that stands in for the data in statsmodels' model."""
@@ -83,6 +84,8 @@ class DPResults(Inference):
         Whether the release tells each coefficient, by term. What is not identified is NaN in
         `params`, `bse` and all that follows from them, tests of it are refused, and a note says
         why. Predictions and synthetic records still use the numbers behind it.
+    sigma : float
+        Residual standard error, the root of `scale`.
     delta : float
         The delta at which epsilon is shown: 1e-6, or the power of ten below ``nobs^-1.1``.
 
@@ -136,6 +139,7 @@ class DPResults(Inference):
         # scipy's F distribution knows no infinite degrees of freedom.
         self.df_resid_inference = self.df_resid if self.use_t else MANY
         self.df_model = model.df_model
+        self.sigma = math.sqrt(max(scale, 0.0))
         # Whole, since other packages cut the fraction off where we round.
         self.nobs = float(round(estimate.nobs))
         self.delta = shown_delta(self.nobs)

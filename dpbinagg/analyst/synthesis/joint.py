@@ -12,9 +12,10 @@ from scipy import linalg
 from dpbinagg.analyst.linalg import spectrum
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.synthesis.apportion import largest_remainder
-from dpbinagg.analyst.synthesis.carriers import Continuous
+from dpbinagg.analyst.synthesis.carriers import Continuous, Discrete
 from dpbinagg.analyst.synthesis.keeper import Keeper
 from dpbinagg.analyst.synthesis.laws import Law
+from dpbinagg.analyst.synthesis.orders import PLACES, before_laws, normal_given
 from dpbinagg.analyst.synthesis.raking import Cells, raked, systematic
 from dpbinagg.analyst.synthesis.shape import Shape, positive
 from dpbinagg.analyst.synthesis.spread import Spreader
@@ -111,10 +112,49 @@ class Joint:
         _, second, _ = self._moments
         known = self._back @ second @ self._back.T
         mean = known[intercept]
-        shape = Shape(mean, positive(known - np.outer(mean, mean)))
+        cov = known - np.outer(mean, mean)
         whole = Partition.grid(self.release.domain.subset(self.release.design.variables), 1)
-        spreader = replace(self.spreader, shape=shape, boxes=whole.boxes, bins=None)
-        return spreader.draw(np.zeros(size, dtype=np.int64), rng)
+        spreader = replace(
+            self.spreader, shape=Shape(mean, positive(cov)), boxes=whole.boxes, bins=None
+        )
+        one = np.zeros(size, dtype=np.int64)
+        if self._numbers <= self.laws.keys():
+            return self._by_order(spreader, mean, cov, one, rng)
+        return spreader.draw(one, rng)
+
+    def _by_order(
+        self,
+        spreader: Spreader,
+        mean: Array,
+        cov: Array,
+        bin_of: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Rows:
+        """Factors, and numbers of which only the order counts, normal given the factors.
+
+        Correlations are such that columns have the released ones once numbers have their laws.
+        """
+        rows: Rows = {}
+        coded: dict[int, Array] = {}
+        orders: dict[int, Continuous] = {}
+        for carrier in spreader.carried:
+            if isinstance(carrier, Discrete):
+                rows[carrier.name], its = spreader.discrete(carrier, bin_of, rng)
+                coded |= {j: one for j, one in its.items() if cov[j, j] > 0.0}
+            elif carrier.column is not None and cov[carrier.column, carrier.column] > 0.0:
+                orders[carrier.column] = carrier
+            else:
+                rows[carrier.name] = rng.standard_normal(len(bin_of))
+        place = (np.arange(PLACES) + 0.5) / PLACES
+        values = [c.forward(self.laws[c.name].quantiles(place)) for c in orders.values()]
+        among = np.array([*orders, *coded], dtype=np.intp)
+        sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
+        correlation = cov[np.ix_(among, among)] / np.outer(sd[among], sd[among])
+        of_order = positive(before_laws(correlation, np.reshape(values, (-1, PLACES))))
+        kept = [(one - mean[j]) / sd[j] for j, one in coded.items()]
+        normal = normal_given(of_order, np.reshape(kept, (len(kept), len(bin_of))), rng)
+        rows |= {c.name: one for c, one in zip(orders.values(), normal, strict=True)}
+        return {name: rows[name] for name in self.release.design.variables}
 
     def draw(
         self, weights: Array, size: int, rng: np.random.Generator

@@ -18,21 +18,12 @@ from scipy.optimize import nnls
 from dpbinagg.analyst.describe import DIFFER
 from dpbinagg.analyst.fit import released_moments
 from dpbinagg.analyst.ols.coordinates import Margin
+from dpbinagg.analyst.synthesis.heaps import heap_at_end, round_points, without_heaps
+from dpbinagg.analyst.synthesis.usual import usual_counts
 from dpbinagg.analyst.types import Array, Moments
 from dpbinagg.public.domain import Categorical, Numeric
 from dpbinagg.release.questions import SEEN
 from dpbinagg.release.transcript import Counted, Released, closer, counted
-
-STANDS_OUT = 2.5
-"""Noise standard deviations of a count at a declared bound that may be a heap there."""
-
-HEAP = 5.0
-"""A cell is a heap of records with one value if it is so many times as dense as those beside it."""
-
-ALONE, BESIDE = 4.0, 2
-"""Noise standard deviations by which a heap exceeds these, and cells on either side that are looked
-at: of a hundred cells without heaps one in 300 releases would show one."""
-
 
 NEWTON, NEAR = 60, 1e-4
 """Steps to a mean and variance, and how near they come, in standard deviations."""
@@ -72,6 +63,13 @@ class Law:
         if self.lower is None or self.upper is None:
             return True
         return self.whole and bool((self.upper - self.lower <= 1.0).all())
+
+    @property
+    def heaps(self) -> Array:
+        """Values that so many have that they are cells of their own, of numbers that others are."""
+        if self.lower is None or self.upper is None:
+            return np.zeros(0)
+        return np.asarray(self.lower[self.lower == self.upper])
 
     def cells(self, values: NDArray[np.generic]) -> NDArray[np.int64]:
         """Cell of every value."""
@@ -256,13 +254,17 @@ class Cells:
         looks = [(held, values, sd), (np.eye(len(lower)), counts, look.sd)]
         return Cells(lower, upper, counts, looks)
 
-    def solved(self, facts: Sequence[Fact]) -> Array:
+    def solved(self, facts: Sequence[Fact], usual: tuple[Array, Array] | None = None) -> Array:
         """Counts of at least zero nearest to all facts, each in units of its noise, (B,).
 
-        ``min over t >= 0 of sum_i (a_i't - value_i)^2 / sd_i^2``.
+        ``min over t >= 0 of sum_i (a_i't - value_i)^2 / sd_i^2``, and with `usual`, counts and how
+        far others usually lie from them, ``+ sum_k (t_k - usual_k)^2 / spread_k^2``.
         """
         rows = [matrix / sd for matrix, _, sd in self.facts]
         values = [value / sd for _, value, sd in self.facts]
+        if usual is not None:
+            rows.append(np.diag(1.0 / usual[1]))
+            values.append(usual[0] / usual[1])
         rows += [fact.weights[None, :] / fact.sd for fact in facts]
         values += [np.array([fact.value / fact.sd]) for fact in facts]
         try:
@@ -349,45 +351,26 @@ def number_law(cells: Cells, facts: Sequence[Fact], bounds: Numeric, seen: Numer
     elsewhere the roundest number of its cell (12.5 hours, 30,000 a year).
     """
     weight = cells.solved(facts)
+    matrix, noisy, noise = cells.facts[-1]
+    usual = usual_counts(matrix.T @ noisy, weight, cells.upper - cells.lower, noise)
+    weight = weight if usual is None else cells.solved(facts, usual)
     lower, upper = cells.lower.copy(), cells.upper.copy()
     total, sd = max(float(weight.sum()), 1.0), min(sd for _, _, sd in cells.facts)
     if seen.integer and (upper - lower <= 1.0).all():
         return Law(*_finer(_shares(weight), lower, upper, True), True, sd / total)
     width = upper - lower
-    if not seen.integer and len(weight) > 1:
-        for end, beside, bound in ((0, 1, bounds.lower), (-1, -2, bounds.upper)):
-            heap = weight[end] * width[beside] > HEAP * max(weight[beside], sd) * width[end]
-            if heap and weight[end] > STANDS_OUT * sd and bound in (lower[end], upper[end]):
+    if not seen.integer:
+        for end, bound in ((0, bounds.lower), (-1, bounds.upper)):
+            if heap_at_end(weight, width, sd, end) and bound in (lower[end], upper[end]):
                 lower[end] = upper[end] = bound
-    even = _heaps_apart(weight, upper - lower, sd)
+    even = without_heaps(weight, upper - lower, sd)
     shares, lower, upper = _finer(_shares(even), lower, upper, seen.integer)
     law = Law(shares * float(even.sum() / total), lower, upper, seen.integer, sd / total)
-    for k in np.flatnonzero(weight > even):
-        point = roundest(cells.lower[k], cells.upper[k])
-        law = law.with_heap(point, float(weight[k] - even[k]) / total)
+    heaps = np.flatnonzero(weight > even)
+    points = round_points(cells.lower[heaps], cells.upper[heaps], seen.integer)
+    for k, point in zip(heaps, points, strict=True):
+        law = law.with_heap(float(point), float(weight[k] - even[k]) / total)
     return law
-
-
-def _heaps_apart(weight: Array, width: Array, sd: float) -> Array:
-    """Counts without heaps: these have no more than their width by the density beside them."""
-    density = np.divide(weight, width, out=np.zeros_like(weight), where=width > 0.0)
-    wide = np.pad(density, BESIDE, mode="edge")
-    around = [wide[k : k + len(density)] for k in range(2 * BESIDE + 1) if k != BESIDE]
-    usual = np.median(around, axis=0) * width
-    heap = (weight > HEAP * usual) & (weight - usual > ALONE * sd) & (width > 0.0)
-    return np.where(heap, usual, weight)
-
-
-def roundest(low: float, high: float) -> float:
-    """The number above `low` and up to `high` with the fewest digits, fives before others."""
-    size = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))) + 1.0)
-    for _ in range(18):
-        for step in (size, size / 2.0, size / 4.0, size / 5.0):
-            found = math.floor(high / step) * step
-            if found > low:
-                return found
-        size /= 10.0
-    return high
 
 
 def _finer(shares: Array, lower: Array, upper: Array, whole: bool) -> tuple[Array, Array, Array]:

@@ -238,13 +238,14 @@ class Outcome:
         rng: np.random.Generator,
         fixed: NDArray[np.bool_] | None = None,
     ) -> Array:
-        """Responses moved by ``w_i x_i'c``, w_i less near the bounds and 0 for heaps there.
+        """Responses moved by ``w_i x_i'c``, w_i less near the bounds and 0 for heaps.
 
         If too few are free, some of a heap are; all, if need be.
         """
         low, high = self.bounds
         spread = float(np.std(raw)) or 1.0
         free = np.clip(np.minimum(raw - low, high - raw) / spread, 0.0, 1.0)
+        free = np.where(np.isin(raw, self.law.heaps), 0.0, free)
         turn = rng.random(len(raw))
         for share in LOOSENED:
             weight = np.where(turn < share, 1.0, free)

@@ -81,15 +81,22 @@ class Spreader:
         columns: dict[int, Array] = {}
         for carrier in self.carried:
             if isinstance(carrier, Discrete):
-                place = self._draw_discrete(carrier, bin_of, rng)
-                rows[carrier.name] = self._values(carrier, place)
-                columns |= dict(zip(carrier.columns.tolist(), carrier.coding[place].T, strict=True))
+                rows[carrier.name], coded = self.discrete(carrier, bin_of, rng)
+                columns |= coded
         numeric = [c for c in self.carried if isinstance(c, Continuous)]
         latent = self._draw_latent(numeric, columns, bin_of, rng)
         groups = self.groups(bin_of)
         for carrier, values in zip(numeric, latent, strict=True):
             rows[carrier.name] = self._settle(carrier, values, groups, exact_means)
         return {name: rows[name] for name in self.release.design.variables}
+
+    def discrete(
+        self, carrier: Discrete, bin_of: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.generic], dict[int, Array]]:
+        """Values of a variable with few of them, and its columns."""
+        place = self._draw_discrete(carrier, bin_of, rng)
+        coded = dict(zip(carrier.columns.tolist(), carrier.coding[place].T, strict=True))
+        return self._values(carrier, place), coded
 
     def groups(self, bin_of: NDArray[np.int64]) -> Groups:
         """Rows in the bins `bin_of`."""
