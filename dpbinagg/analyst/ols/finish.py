@@ -225,7 +225,9 @@ class Fitted:
         noise2 = scales.meat**2 * np.outer(one**2, one**2)
         sd = math.sqrt(2.0 * float(noise2.sum()) - float(np.trace(noise2))) / size
         ratio, sd = float(one @ answer.meat @ one) / size / max(mean, least), sd / max(mean, least)
-        return (ratio, sd) if abs(ratio - 1.0) > tails.STANDS * sd else (1.0, 0.0)
+        if abs(ratio - 1.0) <= tails.STANDS * sd:
+            return 1.0, 0.0
+        return max(ratio, LEAST_DIRECTION), sd
 
     @cached_property
     def start(self) -> Array:
