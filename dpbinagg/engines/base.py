@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,10 @@ from numpy.typing import NDArray
 from dpbinagg.errors import DataError, IncompleteError
 from dpbinagg.kernel.maps import Completeness, OneHot
 from dpbinagg.kernel.questions import Engine, Question, Sum, alone
-from dpbinagg.kernel.view import FACTOR_BITS, BlockSums, Part, Rows, Sums, add_up, parted
+from dpbinagg.kernel.view import BlockSums, Part, Rows, Sums, add_up, parted
 from dpbinagg.public.threads import n_workers, pool, single_thread
 from dpbinagg.public.variables import Records, Variables
-from dpbinagg.reading import Source
+from dpbinagg.reading import Source, convert
 from dpbinagg.reading.columns import Private
 
 S = TypeVar("S")
@@ -31,8 +30,9 @@ T = TypeVar("T")
 CHUNK, LONG_CHUNK = 2**14, 2**15
 """Rows of one step, in memory and of a table that is read in batches: their temporaries fit the
 cache, and threads that hold Python's lock between steps seldom wait for each other."""
-STEP = 2**19
-"""Numbers of one step, at most, whatever their columns: they fit the cache."""
+STEP = 2**20
+"""Numbers of one step, at most, whatever their columns: more would leave the cache, fewer take
+longer to begin than to compute."""
 TASK = 5 * 2**20
 """Numbers of one task. Up to here a table is worked on by the thread that asks: another one would
 wait for Python's lock longer than it helps, while noise can be drawn without that lock."""
@@ -44,13 +44,6 @@ def chunks(stop: int, size: int = CHUNK, start: int = 0) -> Iterator[slice]:
     pieces = -(-n // size)
     step = -(-n // pieces) if n else size
     return (slice(low, min(low + step, stop)) for low in range(start, stop, step))
-
-
-def map_blocks(n: int, function: Callable[[slice], T], size: int) -> Iterator[T]:
-    """``function(block)`` for blocks of n things, in order, on several threads."""
-    if n <= size or single_thread():
-        return map(function, chunks(n, size))
-    return pool("records", n_workers()).map(function, chunks(n, size))
 
 
 def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
@@ -75,42 +68,8 @@ def map_stream(items: Iterable[S], function: Callable[[S], T]) -> Iterator[T]:
             future.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class PackedFactors:
-    """Whole factors in three bytes each: ``256 high + low``.
-
-    At most 2^20 in size, they fit into 22 bits; a table that is read in batches
-    may have room for three quarters of what 32 bits would take.
-    """
-
-    high: NDArray[np.int16]
-    low: NDArray[np.uint8]
-
-    BYTES: ClassVar[int] = 3
-
-    @classmethod
-    def of(cls, factors: NDArray[Any]) -> PackedFactors:
-        """Pack whole numbers, (rows, n)."""
-        whole = factors.astype(np.int32)
-        return cls((whole >> 8).astype(np.int16), whole.astype(np.uint8))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the factors."""
-        return self.high.shape
-
-    def __getitem__(self, place: Any) -> PackedFactors:
-        return PackedFactors(self.high[place], self.low[place])
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return ((self.high.astype(np.int32) << 8) | self.low).astype(dtype or np.int32, copy=False)
-
-
-assert 2 ** (FACTOR_BITS - 8) < 2**15
-
-
-Kept = dict[object, list[Any]]
-"""What row maps gave, by their key, for every step."""
+Kept = dict[object, NDArray[Any]]
+"""What is kept of a step, by its key."""
 
 
 class Piece:
@@ -129,65 +88,33 @@ class Piece:
         self._records, self._rest = parted(records)
         self.n, self.n_rest = length_of(self._records), length_of(self._rest)
         self._chunk = chunk
-        self._kept: Kept = {}
+        self._kept: list[Kept] = [{} for _ in chunks(self.n, chunk)]
 
-    def run(self, task: Sum, keep: bool, pack: bool = False) -> list[BlockSums]:
-        """Sums of every block; what the row map gives is kept if `keep`, packed if `pack`."""
-        hold = partial(compact, pack=pack) if keep else None
-        sums, found = self._run(task, self._records, self.n, self._kept, hold)
+    def run(self, task: Sum, keep: bool) -> list[BlockSums]:
+        """Sums of every block; what the row map gives is kept if `keep`."""
+        steps = list(zip(chunks(self.n, self._chunk), self._kept, strict=True))
+        sums = self._run(task, self._records, steps, keep)
         if task.all_records and self.n_rest:
-            sums += self._run(task, self._rest, self.n_rest, {}, None)[0]
-        for key, kept in found.items():
-            # Those of an earlier row map are of no more use.
-            others = {k: v for k, v in self._kept.items() if not isinstance(k, type(key))}
-            self._kept = {**others, key: kept}
+            rest: list[tuple[slice, Kept]] = [(r, {}) for r in chunks(self.n_rest, self._chunk)]
+            sums += self._run(task, self._rest, rest, keep=False)
         return sums
 
     def _run(
-        self,
-        task: Sum,
-        records: Records | None,
-        n: int,
-        known: Kept,
-        hold: Callable[[object, NDArray[Any]], Any] | None,
-    ) -> tuple[list[BlockSums], Kept]:
-        """Sums over some records, and what was found of every step."""
-        steps = list(chunks(n, self._chunk))
-        # What the row map gave may be all that is needed.
-        alone = not task.needs_records and task.keys[0] in known if task.keys else False
-        usable = task.keys[:1] if alone else [k for k in task.keys if not isinstance(k, Rows)]
-        some = {key: known[key] for key in usable if key in known}
-        size = max(STEP // task.width, 1)
+        self, task: Sum, records: Records | None, steps: list[tuple[slice, Kept]], keep: bool
+    ) -> list[BlockSums]:
+        """Sums over some records, step by step, with what is kept of each."""
 
-        def over(block: slice) -> tuple[BlockSums, list[dict[object, Any]]]:
-            found: list[dict[object, Any]] = []
+        def over(block: slice) -> BlockSums:
+            some = steps[block]
+            parts = chain.from_iterable(parts_of(task, records, *step, keep) for step in some)
+            return some[-1][0].stop - some[0][0].start, task.run(parts)
 
-            def parts() -> Iterator[Part]:
-                for place in range(block.start, block.stop):
-                    held = {key: kept[place] for key, kept in some.items()}
-                    if alone:
-                        (array,) = held.values()
-                        for rows in chunks(array.shape[-1], size):
-                            yield Part(None, {task.keys[0]: array[..., rows]})
-                        continue
-                    assert records is not None
-                    part = Part({name: v[steps[place]] for name, v in records.items()}, held)
-                    yield part
-                    if hold is not None:
-                        found.append({k: hold(k, v) for k, v in part.found.items()})
-
-            n_records = steps[block.stop - 1].stop - steps[block.start].start
-            return (n_records, task.run(parts())), found
-
-        per_task = max(TASK // task.width // self._chunk, 1)
-        results = list(map_blocks(len(steps), over, per_task))
-        each = [found for _, block in results for found in block]
-        gathered = {key: [found[key] for found in each] for found in each[:1] for key in found}
-        return [sums for sums, _ in results], gathered
+        blocks = list(chunks(len(steps), max(TASK // task.width // self._chunk, 1)))
+        return list(map_stream(blocks, over) if len(blocks) > 1 else map(over, blocks))
 
     def keeps(self, key: object) -> bool:
         """Whether the results of a row map are held."""
-        return key in self._kept
+        return all(key in kept for kept in self._kept)
 
     def without_records(self) -> Piece:
         """This piece with what row maps gave alone."""
@@ -195,16 +122,31 @@ class Piece:
         return self
 
 
+def parts_of(
+    task: Sum, records: Records | None, rows: slice, kept: Kept, keep: bool
+) -> Iterator[Part]:
+    """One step for a task, in as many parts as the cache asks for; what it finds is kept."""
+    if not task.needs_records and task.keys and task.keys[0] in kept:
+        # What the row map gave is all that is needed.
+        array = kept[task.keys[0]]
+        for some in chunks(array.shape[-1], max(STEP // task.width, 1)):
+            yield Part(None, {task.keys[0]: array[..., some]})
+        return
+    assert records is not None
+    known = {key: kept[key] for key in task.keys if key in kept and not isinstance(key, Rows)}
+    part = Part({name: column[rows] for name, column in records.items()}, known)
+    yield part
+    for key, array in part.found.items() if keep else ():
+        # Those of an earlier row map are of no more use.
+        for earlier in [other for other in kept if isinstance(other, type(key))]:
+            del kept[earlier]
+        # Whole factors and codes, and path codes, of at most 32 bits.
+        kept[key] = array.astype(np.int32 if isinstance(key, Rows) else np.uint32)
+
+
 def length_of(records: Records | None) -> int:
     """Number of records."""
     return 0 if records is None else len(next(iter(records.values())))
-
-
-def compact(key: object, array: NDArray[Any], pack: bool) -> Any:
-    """What a row map gave in as little memory as it takes."""
-    if not isinstance(key, Rows):
-        return array.astype(np.uint32)
-    return PackedFactors.of(array) if pack else array.astype(np.int32)
 
 
 def require_complete(engine: Engine) -> None:
@@ -247,8 +189,8 @@ class MemoryEngine(TableEngine):
     """Exact sums over records held as arrays."""
 
     def __init__(self, source: Source, domain: Variables, variables: tuple[str, ...]) -> None:
-        (records,) = source.batches(domain, variables)
-        self._piece = Piece(records)
+        (part,) = source.parts(domain, variables)
+        self._piece = Piece(convert(part, domain, variables))
 
     def _sums(self, task: Sum) -> Iterable[BlockSums]:
         return self._piece.run(task, keep=True)

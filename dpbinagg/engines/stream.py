@@ -9,7 +9,6 @@ from typing import Any
 
 from dpbinagg.engines.base import (
     LONG_CHUNK,
-    PackedFactors,
     Piece,
     TableEngine,
     guard,
@@ -112,7 +111,7 @@ class StreamEngine(TableEngine):
 
         def apply(part: Any) -> tuple[Piece, list[BlockSums]]:
             piece = Piece(convert(part, self._domain, self._variables), LONG_CHUNK)
-            return piece, piece.run(task, keep, pack=not hold)
+            return piece, piece.run(task, keep)
 
         n, all_of_them, held = 0, 0, list[Piece]()
         results = map_stream(self._source.parts(self._domain, self._variables), apply)
@@ -137,5 +136,5 @@ class StreamEngine(TableEngine):
             return self._n is None
         size = 4
         if isinstance(rows := task.keys[0], Rows):
-            size = PackedFactors.BYTES * (rows.n_numbers - 1 + len(rows.levels))
+            size *= rows.n_numbers - 1 + len(rows.levels)
         return size * self._n <= self._room

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 
 from dpbinagg.errors import DomainError, FormulaError
-from dpbinagg.formula.functions import FUNCTIONS
+from dpbinagg.formula.functions import COMPARISONS, FUNCTIONS
 from dpbinagg.formula.rows import (
-    COMPARISONS,
     MAX_PRODUCT_POWER,
     OPERATIONS,
     Basis,

@@ -9,8 +9,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbinagg.formula.rows import Call, Constant, Expression, Variable
+from dpbinagg.formula.rows import Call, Constant, Expression, Level, Variable
 from dpbinagg.public.domain import Numeric
+
+COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
+LOGICAL = frozenset({"and", "or", "xor", "not"})
+
+
+def is_boolean(expression: Expression) -> bool:
+    """Whether `expression` is false or true rather than a number."""
+    if isinstance(expression, Call):
+        return expression.operation in COMPARISONS or expression.operation in LOGICAL
+    return isinstance(expression, Level)
+
 
 Shape = Literal["increasing", "even", "sine", "cosine"]
 

@@ -22,6 +22,7 @@ from dpbinagg.formula.functions import (
     LEARNING,
     REMEDIES,
     SPELLED,
+    is_boolean,
     remedy,
 )
 from dpbinagg.formula.rows import (
@@ -31,7 +32,6 @@ from dpbinagg.formula.rows import (
     Expression,
     Level,
     Variable,
-    is_boolean,
     variables,
 )
 from dpbinagg.public.domain import Categorical, Domain

@@ -10,6 +10,7 @@ import patsy
 
 from dpbinagg.errors import DomainError, FormulaError
 from dpbinagg.formula.foreign import bar, both, equivalent
+from dpbinagg.formula.functions import is_boolean
 from dpbinagg.formula.parse import (
     SPLINES,
     Parser,
@@ -32,7 +33,6 @@ from dpbinagg.formula.rows import (
     NumericLevels,
     Truth,
     VariableLevels,
-    is_boolean,
 )
 from dpbinagg.public.domain import Categorical, Domain
 

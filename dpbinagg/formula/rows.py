@@ -8,10 +8,10 @@ what they give for a record depends on that record: they are row-local.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any, Literal
 
 import numpy as np
@@ -74,29 +74,13 @@ class Call:
 
 Expression = Constant | Variable | Level | Call
 
-COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-LOGICAL = frozenset({"and", "or", "xor", "not"})
-
-
-def leaves(expression: Expression) -> Iterator[Variable | Level]:
-    """The variables of `expression`, left to right, repeated as they occur."""
-    if isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from leaves(argument)
-    elif not isinstance(expression, Constant):
-        yield expression
-
 
 def variables(expression: Expression) -> tuple[str, ...]:
     """Names of the variables of `expression`, in order of appearance."""
-    return tuple(dict.fromkeys(leaf.name for leaf in leaves(expression)))
-
-
-def is_boolean(expression: Expression) -> bool:
-    """Whether `expression` is false or true rather than a number."""
     if isinstance(expression, Call):
-        return expression.operation in COMPARISONS or expression.operation in LOGICAL
-    return isinstance(expression, Level)
+        found = chain.from_iterable(map(variables, expression.arguments))
+        return tuple(dict.fromkeys(found))
+    return () if isinstance(expression, Constant) else (expression.name,)
 
 
 def power(base: Values, exponent: Values) -> Values:
@@ -308,7 +292,7 @@ class Subterm:
     def choices(self) -> tuple[tuple[int, ...], ...]:
         """For each column, the column of each factor; the first factor's moves fastest."""
         widths = [
-            factor.n_columns if isinstance(factor, NumericFactor) else _columns(matrix)
+            factor.n_columns if isinstance(factor, NumericFactor) else np.shape(matrix)[1]  # type: ignore[arg-type]
             for factor, matrix in zip(self.factors, self.matrices, strict=True)
         ]
         backwards = product(*(range(width) for width in reversed(widths)))
@@ -325,11 +309,6 @@ class Subterm:
         if not self.factors or any(isinstance(f, NumericFactor) for f in self.factors):
             return 0
         return int(np.prod([len(m) for m in self.matrices if m is not None]))
-
-
-def _columns(matrix: Array | None) -> int:
-    assert matrix is not None
-    return int(matrix.shape[1])
 
 
 class Arrays:

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
+from dpbinagg.formula.functions import is_boolean
 from dpbinagg.formula.parse import Parser, syntax
-from dpbinagg.formula.rows import Arrays, Call, Expression, is_boolean, variables
+from dpbinagg.formula.rows import Arrays, Call, Expression, variables
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Rows, spread_rows
 
 Floats = NDArray[np.float64]

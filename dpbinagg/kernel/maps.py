@@ -49,16 +49,21 @@ class Piece:
     raw : bool
         Whether it looks at more of a record than f.
     projected : bool
-        Whether it needs a projection.
+        Whether it looks at a vector of the question's projection.
+    vector : {"w", "r", "wr"}
+        Which one.
     """
 
     raw = False
     projected = False
+    vector: str
 
     def check(self, projection: Projection | None) -> None:
         """Refuse a question without what is needed."""
         if self.projected and projection is None:
             raise ValueError("what looks at w or r needs a projection")
+        if self.projected and projection is not None and projection.blocks and self.vector != "wr":
+            raise ValueError("with several residuals a map or a cell looks at w r alone")
 
 
 class Cells(Piece):
@@ -66,13 +71,13 @@ class Cells(Piece):
 
     n_cells: int
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         """Cell of every record, (n,)."""
         raise NotImplementedError
 
-    def counts(self, view: View, projection: Projection | None) -> Integers:
+    def counts(self, view: View) -> Integers:
         """Records by cell, (n_cells,)."""
-        index = self.index(view, projection)
+        index = self.index(view)
         return np.bincount(index[index >= 0], minlength=self.n_cells).astype(np.int64, copy=False)
 
 
@@ -82,10 +87,10 @@ class Everyone(Cells):
 
     n_cells = 1
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         return np.zeros(view.n, dtype=np.int64)
 
-    def counts(self, view: View, projection: Projection | None) -> Integers:
+    def counts(self, view: View) -> Integers:
         return np.array([view.n], dtype=np.int64)
 
 
@@ -96,7 +101,7 @@ class Completeness(Cells):
     raw = True
     n_cells = 2
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         kept = misses_nothing(view.records)
         return np.zeros(view.n, dtype=np.int64) if kept is None else 1 - kept.astype(np.int64)
 
@@ -120,7 +125,7 @@ class NumberCells(Cells):
         n_cells = len(self.edges) - 1 + 2 * self.outside + self.missing
         object.__setattr__(self, "n_cells", n_cells)
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         values = np.asarray(view.records[self.name], dtype=np.float64)
         within = len(self.edges) - 1
         index = np.clip(np.searchsorted(self.edges, values, side="left") - 1, 0, within - 1)
@@ -130,7 +135,7 @@ class NumberCells(Cells):
         index[np.isnan(values)] = self.n_cells - 1 if self.missing else -1
         return index
 
-    def counts(self, view: View, projection: Projection | None) -> Integers:
+    def counts(self, view: View) -> Integers:
         """Sorted values are counted by few searches; each value by one takes five times as long."""
         values = np.asarray(view.records[self.name], dtype=np.float64)
         below = np.zeros(len(self.edges), dtype=np.int64)
@@ -165,7 +170,7 @@ class LevelCells(Cells):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_cells", self.n_levels + self.outside + self.missing)
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         codes = np.asarray(view.records[self.name], dtype=np.int64)
         none = self.n_cells - 1 if self.missing else -1
         strange = self.n_levels if self.outside else none
@@ -190,20 +195,13 @@ class NormCells(Cells):
             raise ValueError("cells of a norm need one of w, r, wr")
         object.__setattr__(self, "n_cells", len(self.edges))
 
-    def check(self, projection: Projection | None) -> None:
-        super().check(projection)
-        if projection is not None and projection.blocks and self.vector != "wr":
-            raise ValueError("with several residuals cells are of the length of w r alone")
-
-    def index(self, view: View, projection: Projection | None) -> Integers:
-        assert projection is not None
-        norm = view.lengths(projection, self.vector)
+    def index(self, view: View) -> Integers:
+        norm = view.lengths(view.projection, self.vector)
         return np.searchsorted(self.edges, norm, side="right") - 1
 
-    def counts(self, view: View, projection: Projection | None) -> Integers:
+    def counts(self, view: View) -> Integers:
         """Sorted lengths from the first edge on, where few may be, are counted by few searches."""
-        assert projection is not None
-        norm = view.lengths(projection, self.vector)
+        norm = view.lengths(view.projection, self.vector)
         far = np.sort(norm[norm >= self.edges[:1].sum()])
         ends = np.append(np.searchsorted(far, self.edges, side="left"), len(far))
         return np.asarray(ends[1:] - ends[:-1])
@@ -219,7 +217,7 @@ class BinCells(Cells):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_cells", self.partition.locator.n_bins)
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         return view.bins(self.partition)
 
 
@@ -238,7 +236,7 @@ class PrefixCells(Cells):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_cells", len(self.nodes) << (self.bits - self.depth))
 
-    def index(self, view: View, projection: Projection | None) -> Integers:
+    def index(self, view: View) -> Integers:
         codes, below = view.path_codes(self.paths), self.bits - self.depth
         if not self.depth:
             return codes >> (self.paths.depth - self.bits)
@@ -287,7 +285,7 @@ class Map(Piece):
         """Of the sums and of the answer; k is the number of rows of W."""
         raise NotImplementedError
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
+    def add(self, view: View, sums: Integers) -> None:
         """Add the contributions of some records."""
         raise NotImplementedError
 
@@ -320,8 +318,8 @@ class OneHot(Map):
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells,)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        sums += self.cells.counts(view, projection)
+    def add(self, view: View, sums: Integers) -> None:
+        sums += self.cells.counts(view)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,11 +347,6 @@ class Cut(Map):
         require_limit(self.limit)
         object.__setattr__(self, "unit", self.limit**self.power)
 
-    def check(self, projection: Projection | None) -> None:
-        super().check(projection)
-        if projection is not None and projection.blocks and self.vector != "wr":
-            raise ValueError("with several residuals a map looks at w r alone")
-
     def shape(self, k: int) -> tuple[int, ...]:
         return (k,)
 
@@ -369,9 +362,8 @@ class UnitInside(Cut):
     def shape(self, k: int) -> tuple[int, ...]:
         return (k + 1,)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        whole, squares = view.cut(projection, self.vector, self.limit, self.bits)
+    def add(self, view: View, sums: Integers) -> None:
+        whole, squares = view.cut(view.projection, self.vector, self.limit, self.bits)
         inside = (4.0**self.bits - squares) * 2.0**-self.bits
         sums[:-1] += row_sums(whole)
         sums[-1] += int(np.trunc(inside, out=inside).sum())
@@ -406,10 +398,10 @@ class Shares(Cut):
     def shape(self, k: int) -> tuple[int, ...]:
         return (len(self.blocks),)
 
-    def shares(self, view: View, projection: Projection) -> Floats:
+    def shares(self, view: View) -> Floats:
         """Whole numbers of every record, (blocks, n)."""
-        norm = view.lengths(projection, self.vector)
-        q = np.stack(view.block_lengths(projection))
+        norm = view.lengths(view.projection, self.vector)
+        q = np.stack(view.block_lengths(view.projection))
         if self.beyond:
             far = np.flatnonzero(norm > self.limit)
             q, norm = q[:, far], norm[far]
@@ -421,9 +413,8 @@ class Shares(Cut):
             q[:, ~(q.sum(axis=0) <= 2.0**self.bits)] = 0.0
         return q
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        sums += row_sums(self.shares(view, projection))
+    def add(self, view: View, sums: Integers) -> None:
+        sums += row_sums(self.shares(view))
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,9 +429,10 @@ class SharesBeyond(Shares):
 class Direction(Cut):
     """``1{|v| > limit} v/|v|``. Norm: a direction has norm 1; `view.cut` enforces it."""
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        sums += row_sums(view.cut(projection, self.vector, self.limit, self.bits, beyond=True)[0])
+    def add(self, view: View, sums: Integers) -> None:
+        sums += row_sums(
+            view.cut(view.projection, self.vector, self.limit, self.bits, beyond=True)[0]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,9 +450,8 @@ class Outer(Cut):
     def shape(self, k: int) -> tuple[int, ...]:
         return (k, k)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
-        whole, _ = view.cut(projection, self.vector, self.limit, FACTOR_BITS, self.beyond)
+    def add(self, view: View, sums: Integers) -> None:
+        whole, _ = view.cut(view.projection, self.vector, self.limit, FACTOR_BITS, self.beyond)
         # Seldom is anything beyond.
         if whole.size:
             sums += whole_square(whole)
@@ -574,12 +565,12 @@ class Tensor(Map):
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.cells.n_cells, *self.inner.shape(k))
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        index = self.cells.index(view, projection)
+    def add(self, view: View, sums: Integers) -> None:
+        index = self.cells.index(view)
         if isinstance(self.inner, Deviations):
             sums += sums_by_cell(self.inner.vectors(view), index, self.cells.n_cells)
             return
-        other = self.inner.cells.index(view, projection)
+        other = self.inner.cells.index(view)
         both = np.where((index < 0) | (other < 0), -1, index * sums.shape[1] + other)
         sums += np.bincount(both[both >= 0], minlength=sums.size).reshape(sums.shape)
 
@@ -648,8 +639,7 @@ class Moments(Map):
     def shape(self, k: int) -> tuple[int, ...]:
         return (self.starts[-1] + 1, self.starts[-1] + 1)
 
-    def add(self, view: View, projection: Projection | None, sums: Integers) -> None:
-        assert projection is not None
+    def add(self, view: View, sums: Integers) -> None:
         (f, codes), rows = view.factors, view.rows
         if rows.levels != self.levels:
             raise ValueError("moments need the factors of the row map")
@@ -660,9 +650,9 @@ class Moments(Map):
         dense = view.room("dense", len(place), view.n)
         dense[0] = ONE
         if self.size:
-            dense[1:inner], _ = view.cut(projection, "w", self.limit, FACTOR_BITS)
+            dense[1:inner], _ = view.cut(view.projection, "w", self.limit, FACTOR_BITS)
         dense[inner:-1] = f[rows.n_numbers :]
-        rho = view.projected(projection).r * (ONE / self.reach)
+        rho = view.projected(view.projection).r * (ONE / self.reach)
         np.fmax(np.fmin(rho, ONE, out=rho), -ONE, out=rho)
         np.trunc(rho, out=dense[-1])
         sums[np.ix_(place, place)] += whole_square(dense)

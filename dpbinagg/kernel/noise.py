@@ -36,7 +36,6 @@ from dpbinagg.public.threads import n_workers, pool, single_thread
 
 Integers = NDArray[np.int64]
 Law = Literal["gaussian", "laplace"]
-Kind = tuple[Law, float]
 
 NOISE_BITS = 58
 """All Gaussian noise has the standard deviation 2^NOISE_BITS, in its own units: 64 bits hold 32 of
@@ -119,30 +118,45 @@ class Noise(Protocol):
         ...
 
 
-class _Stock:
-    """Values of one kind that are drawn ahead on other threads, each handed out once."""
+class SecureNoise:
+    """OpenDP's samplers. There is no seed.
 
-    def __init__(self, kind: Kind) -> None:
-        _check_scale(kind[1])
-        self._kind = kind
+    Drawing takes longer than most of what is done with records, so Gaussian values, which all have
+    the scale `MAX_SCALE`, are drawn ahead on other threads: what a question will need while its
+    sums are computed, and a stock of them after every request. Each is handed out once.
+    """
+
+    secure = True
+
+    def __init__(self) -> None:
+        self._level = FIRST
+        self._forget()
+        self.prepare(FIRST)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
         self._drawn = np.empty(0, dtype=np.int64)
         self._begun: deque[tuple[int, Future[Integers]]] = deque()
-        # Every release asks for a few hundred Gaussian values, and for few others at a time.
-        self._level = FIRST if kind == _GAUSSIAN else 0
-        self.fill(self._level)
 
-    def fill(self, level: int) -> None:
-        """Begin to draw what is missing to `level` values; a few are not worth a call."""
-        missing = level - len(self._drawn) - sum(n for n, _ in self._begun)
+    def prepare(self, size: int) -> None:
+        """Begin to draw what is missing to `size` values; a few are not worth a call."""
+        if self._process != os.getpid():
+            # What was drawn before a fork in the middle of a release is the parent's.
+            self._forget()
+        missing = size - len(self._drawn) - sum(n for n, _ in self._begun)
         while missing > FEW and not single_thread():
             n = min(missing, DRAWS)
             threads = pool("noise", max(n_workers() - 1, 1))
-            self._begun.append((n, threads.submit(_draw_ahead, ref(self), self._kind, n)))
+            self._begun.append((n, threads.submit(_draw_ahead, ref(self), n)))
             missing -= n
 
-    def take(self, size: int) -> Integers:
-        """`size` values that nobody else gets."""
-        self.fill(size)
+    def gaussian(self, size: int, sd: float) -> Integers:
+        if sd != MAX_SCALE:
+            return _sample("gaussian", sd, size)
+        self.prepare(size)
         parts, missing = [self._drawn], size - len(self._drawn)
         asked: list[tuple[int, Future[Integers]]] = []
         while missing > 0 and self._begun and (missing > FEW or self._begun[0][1].done()):
@@ -151,60 +165,24 @@ class _Stock:
         # Others begin with the first ones; what nobody has begun is drawn here and now.
         for n, future in reversed(asked):
             if future.cancel():
-                parts.append(_sample(self._kind, n))
+                parts.append(_sample("gaussian", MAX_SCALE, n))
         if missing > 0:
             # Nobody waits for many values in order to have a few.
-            parts.append(_sample(self._kind, missing))
+            parts.append(_sample("gaussian", MAX_SCALE, missing))
         parts += [future.result() for _, future in asked if not future.cancelled()]
         values = np.concatenate(parts)
         self._drawn = values[size:]
         self._level = min(max(self._level, size), MOST)
-        self.fill(self._level)
+        self.prepare(self._level)
         return values[:size]
 
-
-def _draw_ahead(stock: ref[_Stock], kind: Kind, size: int) -> Integers:
-    """`size` values, if there is still somebody who may take them."""
-    return _sample(kind, size) if stock() is not None else np.empty(0, dtype=np.int64)
-
-
-class SecureNoise:
-    """OpenDP's samplers. There is no seed.
-
-    Drawing takes longer than most of what is done with records, so a stock of
-    values is drawn on other threads meanwhile, and filled up after every
-    request. Noise depends on its scale single_thread; each value is handed out once.
-    """
-
-    secure = True
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._stocks = {_GAUSSIAN: _Stock(_GAUSSIAN)}
-
-    def __reduce__(self) -> Any:
-        raise TypeError("noise that was drawn ahead must not be used twice and is not pickled")
-
-    def prepare(self, size: int) -> None:
-        """Drawn on other threads, while the sums that they are added to are computed."""
-        self._stock(_GAUSSIAN).fill(size)
-
-    def gaussian(self, size: int, sd: float) -> Integers:
-        return self._take(("gaussian", float(sd)), size)
-
     def laplace(self, size: int, scale: float) -> Integers:
-        return self._take(("laplace", float(scale)), size)
+        return _sample("laplace", scale, size)
 
-    def _take(self, kind: Kind, size: int) -> Integers:
-        return self._stock(kind).take(size)
 
-    def _stock(self, kind: Kind) -> _Stock:
-        if self._process != os.getpid():
-            # What was drawn before a fork in the middle of a release is the parent's.
-            self._stocks, self._process = {}, os.getpid()
-        if kind not in self._stocks:
-            self._stocks[kind] = _Stock(kind)
-        return self._stocks[kind]
+def _draw_ahead(noise: ref[SecureNoise], size: int) -> Integers:
+    """`size` values, if there is still somebody who may take them."""
+    return _sample("gaussian", MAX_SCALE, size if noise() is not None else 0)
 
 
 class SeededNoise:
@@ -249,13 +227,10 @@ def _check_scale(scale: float) -> None:
         )
 
 
-_GAUSSIAN: Kind = ("gaussian", MAX_SCALE)
-
-
-def _sample(kind: Kind, size: int) -> Integers:
+def _sample(law: Law, scale: float, size: int) -> Integers:
     """`size` values, on this thread."""
     # OpenDP checks every number of a list, but not of an array.
-    drawn = _measurement(*kind)(np.zeros(size, dtype=np.int64))
+    drawn = _measurement(law, float(scale))(np.zeros(size, dtype=np.int64))
     return np.array(drawn, dtype=np.int64)
 
 
@@ -264,6 +239,7 @@ def _measurement(law: Law, scale: float) -> Any:
     """OpenDP's sampler, on vectors of 64-bit integers."""
     import opendp.prelude as dp
 
+    _check_scale(scale)
     dp.enable_features("contrib")
     metric = dp.l2_distance(T="f64") if law == "gaussian" else dp.l1_distance(T="i64")
     space = dp.vector_domain(dp.atom_domain(T="i64")), metric

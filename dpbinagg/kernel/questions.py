@@ -18,7 +18,7 @@ import numpy as np
 from dpbinagg.kernel import maps
 from dpbinagg.kernel.maps import Map
 from dpbinagg.kernel.view import Floats, Integers, Part, Projection, Rows, Sums, View
-from dpbinagg.public.bins import Bins, Paths, TreeLocator
+from dpbinagg.public.bins import Paths, TreeLocator
 
 WEIGHT_BITS = 30
 """Weights are whole multiples of ``2^-WEIGHT_BITS``: fine against any noise."""
@@ -46,8 +46,6 @@ class Question:
         Number of rows of W.
     raw : bool
         Whether it looks at more of a record than f.
-    partition : Bins or None
-        Whose bins it needs.
     paths : Paths or None
         Whose path codes it needs.
     """
@@ -58,7 +56,6 @@ class Question:
     records: str = "mapped"
     k: int = field(init=False)
     raw: bool = field(init=False)
-    partition: Bins | None = field(init=False)
     paths: Paths | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,14 +74,11 @@ class Question:
         if not total <= 1:
             raise ValueError("the weights of a question's groups have a norm above 1")
         held = (p.partition for p in pieces if isinstance(p, maps.BinCells | maps.Deviations))
-        partition = next(held, None)
-        found = [p.paths for p in pieces if isinstance(p, maps.PrefixCells)]
-        if partition is not None and isinstance(partition.locator, TreeLocator):
-            found.append(partition.locator.paths)
+        paths = [p.paths for p in pieces if isinstance(p, maps.PrefixCells)]
+        paths += [p.locator.paths for p in held if isinstance(p.locator, TreeLocator)]
         object.__setattr__(self, "k", 0 if not self.projection else len(self.projection.whitening))
         object.__setattr__(self, "raw", any(piece.raw for piece in pieces))
-        object.__setattr__(self, "partition", partition)
-        object.__setattr__(self, "paths", found[0] if found else None)
+        object.__setattr__(self, "paths", paths[0] if paths else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +173,10 @@ class Sum:
             place = iter(sums)
             for question in self.questions:
                 view = mapped if question.records == "mapped" else plain
+                if question.projection is not None:
+                    view.projection = question.projection
                 for _, map_ in question.groups:
-                    map_.add(view, question.projection, next(place))
+                    map_.add(view, next(place))
         return sums
 
 

@@ -239,11 +239,6 @@ def parted(records: Records) -> tuple[Records, Records | None]:
     return first, rest
 
 
-def complete(records: Records) -> Records:
-    """The records that miss nothing."""
-    return parted(records)[0]
-
-
 FEW_LEVELS = 8
 """Codes of so many levels are cheaper written out, for one product, than looked up."""
 
@@ -428,7 +423,14 @@ class View:
     rows : Rows, optional
     rooms : dict
         Room for the numbers of one chunk of records after another.
+
+    Attributes
+    ----------
+    projection : Projection
+        Of the question that looks, if it has one.
     """
+
+    projection: Projection
 
     def __init__(self, part: Part, rows: Rows | None, rooms: dict[object, Floats]) -> None:
         self._part, self._rows, self._rooms = part, rows, rooms

@@ -13,7 +13,7 @@ from dpbinagg.analyst.types import Array
 from dpbinagg.errors import DataError, DPBinAggError
 from dpbinagg.formula import Design
 from dpbinagg.inputs import Data
-from dpbinagg.kernel.view import complete
+from dpbinagg.kernel.view import parted
 from dpbinagg.public.domain import Categorical, column_of, spread_rows
 from dpbinagg.public.variables import Records
 from dpbinagg.reading import open_source
@@ -263,7 +263,7 @@ def _complete(design: Design, example: Data, outcomes: Iterable[str] = ()) -> Re
         variable = design.domain[name]
         if not isinstance(variable, Categorical):
             records[name] = np.clip(records[name], variable.lower, variable.upper)
-    whole = complete(records)
+    whole, _ = parted(records)
     known = np.ones(_length(whole), dtype=bool)
     with np.errstate(all="ignore"):
         if set(design.variables) <= set(whole):

@@ -223,10 +223,8 @@ class Paths:
         return np.asarray(bounds[(cell + 1) * width] - bounds[cell * width] > 1)
 
 
-FEW = 4096
-"""Codes for which a binary search is faster than tables."""
-FIRST_BITS, NEXT_BITS = 16, 6
-"""Bits that the first table looks at, and each later one."""
+FIRST_BITS = 16
+"""Bits of a code that a table is made for, at most: it finds the bin of most codes at once."""
 
 
 class Locator(Protocol):
@@ -265,17 +263,11 @@ class TreeLocator:
         return self.locate_codes(self.paths.codes(records))
 
     def locate_codes(self, codes: Cells) -> Cells:
-        """Bin of every path code: a few bits at a time, by tables."""
-        if len(codes) <= FEW:
-            return np.searchsorted(self._starts, codes, side="right") - 1
-        (shift, table), *rest = self._tables
-        found: Cells = table[0][codes >> shift]
-        rows: Cells | None = None
-        for shift, table in rest:
-            open_ = np.flatnonzero(found < 0) if rows is None else rows[found[rows] < 0]
-            rows = open_
-            digit = (codes[rows] >> shift) & (table.shape[1] - 1)
-            found[rows] = table[-1 - found[rows], digit]
+        """Bin of every path code."""
+        shift, table = self._first
+        found: Cells = table[codes >> shift]
+        rest = np.flatnonzero(found < 0)
+        found[rest] = np.searchsorted(self._starts, codes[rest], side="right") - 1
         return found
 
     @cached_property
@@ -283,30 +275,17 @@ class TreeLocator:
         return self.leaf_prefix << (self.paths.depth - self.leaf_depth)
 
     @cached_property
-    def _tables(self) -> list[tuple[int, Cells]]:
-        """Bits of a code below those that each table looks at, and the table, (nodes, 2^bits).
+    def _first(self) -> tuple[int, Cells]:
+        """How many bits of a code to drop, and the bin by the others; -1 where they leave it open.
 
-        It holds the bin where the bits seen so far decide it; otherwise -1 minus the row of the
-        next table.
+        With a few more bits than bins need, most codes are in one bin.
         """
-        starts, depth = self._starts, self.paths.depth
-        bits = min(depth, FIRST_BITS, math.ceil(math.log2(len(starts) + 1)) + 3)
-        nodes = np.zeros(1, dtype=np.int64)
-        shift = depth - bits
-        tables = []
-        while True:
-            first = ((nodes[:, None] << bits) | np.arange(2**bits)) << shift
-            low = np.searchsorted(starts, first, side="right") - 1
-            high = np.searchsorted(starts, first + (1 << shift), side="left") - 1
-            undecided = low < high
-            table = low.astype(np.int64, copy=False)
-            table[undecided] = -1 - np.arange(undecided.sum())
-            tables.append((shift, table))
-            if not undecided.any():
-                return tables
-            nodes = first[undecided] >> shift
-            bits = min(NEXT_BITS, shift)
-            shift -= bits
+        depth = self.paths.depth
+        bits = min(depth, FIRST_BITS, self.n_bins.bit_length() + 3)
+        first = np.arange(2**bits) << (depth - bits)
+        low = np.searchsorted(self._starts, first, side="right")
+        high = np.searchsorted(self._starts, first + (1 << (depth - bits)), side="left")
+        return depth - bits, np.where(low == high, low - 1, -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,8 +106,8 @@ def models_cut_one_by_one(patch: Patch) -> None:
 def shares_of_whole_lengths(patch: Patch) -> None:
     """Squared lengths of blocks before the vector is cut."""
 
-    def faulty(self: maps.Shares, one: view.View, projection: Any) -> Any:
-        lengths = np.stack(one.block_lengths(projection)) / self.limit
+    def faulty(self: maps.Shares, one: view.View) -> Any:
+        lengths = np.stack(one.block_lengths(one.projection)) / self.limit
         return np.trunc(np.clip(lengths**2, 0.0, 1e3) * 2.0**self.bits)
 
     patch.setattr(maps.Shares, "shares", faulty)
@@ -116,7 +116,7 @@ def shares_of_whole_lengths(patch: Patch) -> None:
 def closed_boxes(patch: Patch) -> None:
     real = maps.BinCells.counts
 
-    def faulty(self: maps.BinCells, view: Any, projection: Any) -> Any:
+    def faulty(self: maps.BinCells, view: Any) -> Any:
         edges, below = self.partition.boxes.lower, dict(view.records)
         for name, values in view.records.items():
             if name in edges:
@@ -124,7 +124,7 @@ def closed_boxes(patch: Patch) -> None:
                 below[name] = np.where(on_edge, np.nextafter(values, -np.inf), values)
         bins, twin = self.partition.locate(view.records), self.partition.locate(below)
         again = np.bincount(twin[bins != twin], minlength=self.partition.n_bins)
-        return real(self, view, projection) + again
+        return real(self, view) + again
 
     patch.setattr(maps.BinCells, "counts", faulty)
 
@@ -275,10 +275,12 @@ def empty_bins_blanked(patch: Patch) -> None:
 
     def faulty(self: Dialogue, questions: Any, mus: Any, rows: Any = None) -> list[Answer]:
         answers = real(self, questions, mus, rows)
-        partition = questions[0].partition if questions else None
-        if partition is None:
+        pieces = [piece for question in questions for piece in question.groups[0][1].pieces()]
+        cells = next((piece for piece in pieces if isinstance(piece, maps.BinCells)), None)
+        if cells is None:
             return answers
-        records = self.curator._engine._piece.records  # type: ignore[attr-defined]
+        partition = cells.partition
+        records = self.curator._engine._piece._records  # type: ignore[attr-defined]
         held = np.isin(np.arange(partition.n_bins), partition.locate(records))
         for answer in answers:
             answer.values[0][~held] = 0.0

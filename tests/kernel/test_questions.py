@@ -33,7 +33,7 @@ from dpbinagg.kernel.questions import (
     alone,
     weigh,
 )
-from dpbinagg.kernel.view import Part, Projection, complete
+from dpbinagg.kernel.view import Part, Projection, parted
 from dpbinagg.release.questions import from_plain, to_plain
 from dpbinagg.release.saving import tree_from_plain, tree_to_plain
 
@@ -49,7 +49,7 @@ RECORD = st.fixed_dictionaries({"x": ANY, "z": ANY, "y": ANY, "g": st.integers(-
 
 def sums_of(question: Question, *chunks: dict[str, Any]) -> list[Any]:
     """Exact sums over records that come in chunks."""
-    parts = [Part(one if question.records == "all" else complete(one)) for one in chunks]
+    parts = [Part(one if question.records == "all" else parted(one)[0]) for one in chunks]
     return Sum((question,), ROWS).run(parts)
 
 
@@ -175,7 +175,7 @@ def exact(name: str, records: dict[str, Any]) -> Any:
 
 def f_of(records: dict[str, Any]) -> tuple[Any, Any]:
     """f = (1, z*, one-hot, y*) of complete records in floating point, and the codes."""
-    kept = complete(records)
+    kept = parted(records)[0]
     columns, response, (code,) = ROWS.row_map(kept)
     z = np.clip((columns[:, 1:] - ROWS.centre[1:]) / ROWS.scale[1:], -1, 1)
     y = np.clip((response - ROWS.centre_y) / ROWS.scale_y, -1, 1)
@@ -253,7 +253,7 @@ def test_the_norm_of_a_unit_with_its_inside_is_reached_and_not_passed(
 
 def test_counts_are_counts() -> None:
     records = table(500)
-    kept = complete(records)
+    kept = parted(records)[0]
     x, g = kept["x"], kept["g"]
     edges = [(-np.inf, 0.0), (0.0, 0.25), (0.25, 0.5), (0.5, np.inf)]
     by_x = [int(((low < x) & (x <= high)).sum()) for low, high in edges]
@@ -406,7 +406,7 @@ def test_codes_give_the_same_written_out_and_looked_up(
     other = rows()
     assert other.looked_up
     assert not ROWS.looked_up
-    found = Sum((ALL[name],), other).run([Part(complete(table(300)))])
+    found = Sum((ALL[name],), other).run([Part(parted(table(300))[0])])
     groups = ALL[name].groups
     assert_same(
         *([m.whole(a) for (_, m), a in zip(groups, s, strict=True)] for s in (found, expected))
@@ -415,7 +415,7 @@ def test_codes_give_the_same_written_out_and_looked_up(
 
 def test_models_that_are_asked_for_alone_too_are_computed_once() -> None:
     """A projection that is alike is the same one: here all three are in the joint one."""
-    at, records = joint_projection(), complete(table(50))
+    at, records = joint_projection(), parted(table(50))[0]
     one = Projection(at.whitening[1:3], at.coefficients[1], at.centre_y, at.scale_y)
     assert one.keys == at.parts[1].keys
     both = view.View(Part(records), ROWS, {})
@@ -441,7 +441,7 @@ def test_questions_of_one_pass_do_not_disturb_each_other() -> None:
     )
     several = [questions(seed)[name] for name in names for seed in (0, 1, 0)]
     several += [ALL["bins"], ALL["deviations"], ALL["moments"], ALL["moments of codes"]]
-    parts = [Part(complete(table(300)))]
+    parts = [Part(parted(table(300))[0])]
     together = Sum(tuple(several), ROWS).run(parts)
     alone_ = [one for question in several for one in sums_of(question, table(300))]
     assert_same(together, alone_)

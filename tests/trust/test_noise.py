@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,7 @@ from dpbinagg.errors import BudgetError
 from dpbinagg.kernel import noise
 from dpbinagg.kernel.noise import (
     MARGIN,
+    MAX_SCALE,
     NOISE_BITS,
     Noise,
     SecureNoise,
@@ -223,20 +224,19 @@ def test_forks_never_repeat() -> None:
 
 def wait_for_the_stock(source: SecureNoise) -> None:
     """Until all that was begun is drawn, by whoever."""
-    for stock in source._stocks.values():
-        for _, future in stock._begun:
-            future.result()
+    for _, future in source._begun:
+        future.result()
 
 
 def _drawn_ahead(source: SecureNoise, queue: Any) -> None:
-    queue.put(source.gaussian(400, SCALE))
+    queue.put(source.gaussian(400, MAX_SCALE))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork_in_the_middle_of_a_release_shares_nothing() -> None:
     """What was drawn ahead stays with the parent."""
     source = SecureNoise()
-    source.gaussian(300, SCALE)
+    source.gaussian(300, MAX_SCALE)
     wait_for_the_stock(source)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -244,7 +244,7 @@ def test_fork_in_the_middle_of_a_release_shares_nothing() -> None:
     child.start()
     theirs = queue.get(timeout=60)
     child.join(60)
-    assert not set(theirs.tolist()) & set(source.gaussian(3_000, SCALE).tolist())
+    assert not set(theirs.tolist()) & set(source.gaussian(3_000, MAX_SCALE).tolist())
 
 
 def test_threads_never_repeat() -> None:
@@ -320,23 +320,21 @@ def test_stages_of_a_release_do_not_share_noise() -> None:
     assert gaps.min() > 1e-9
 
 
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
-def test_values_drawn_ahead_follow_the_law(law: Literal["gaussian", "laplace"]) -> None:
-    source = SecureNoise()
-    draw = getattr(source, law)
-    draw(DRAWS[law], SCALE)
+def test_values_drawn_ahead_follow_the_law() -> None:
+    source, n = SecureNoise(), DRAWS["gaussian"]
+    source.gaussian(n, MAX_SCALE)
     wait_for_the_stock(source)
-    drawn = draw(DRAWS[law], SCALE)
-    assert len(drawn) == DRAWS[law]
-    assert variance_fits(drawn, SCALE, law)
-    assert shape_fits(drawn, SCALE, law)
+    drawn = source.gaussian(n, MAX_SCALE)
+    assert len(drawn) == n
+    assert variance_fits(drawn, MAX_SCALE, "gaussian")
+    assert shape_fits(drawn, MAX_SCALE, "gaussian")
 
 
 def test_values_drawn_ahead_are_used_once() -> None:
     source = SecureNoise()
     sizes = (0, 70, 50, 400, 0, 3_000, 1)
-    taken = [source.gaussian(size, SCALE) for size in sizes]
-    taken += [source.gaussian(20, 2 * SCALE), source.laplace(90, SCALE)]
+    taken = [source.gaussian(size, MAX_SCALE) for size in sizes]
+    taken += [source.gaussian(20, SCALE), source.laplace(90, SCALE)]
     assert [len(part) for part in taken] == [*sizes, 20, 90]
     assert len(np.unique(np.concatenate(taken))) == sum(len(part) for part in taken)
 
@@ -344,15 +342,14 @@ def test_values_drawn_ahead_are_used_once() -> None:
 def test_the_stock_is_bounded() -> None:
     source = SecureNoise()
     for size in (1, 100, 5_000):
-        source.gaussian(size, SCALE)
-        stock = source._stocks["gaussian", SCALE]
-        held = len(stock._drawn) + sum(n for n, _ in stock._begun)
-        assert held <= max(noise.DRAWS, min(size, noise.MOST)) + noise.DRAWS
+        source.gaussian(size, MAX_SCALE)
+        held = len(source._drawn) + sum(n for n, _ in source._begun)
+        assert held <= max(noise.FIRST, min(size, noise.MOST)) + noise.DRAWS
 
 
 def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    monkeypatch.setattr(noise, "_sample", lambda kind, size: drawn.append(size))
+    monkeypatch.setattr(noise, "_sample", lambda *kind: drawn.append(kind[-1]))
     waiting: list[Callable[[], NDArray[np.int64]]] = []
 
     class Later:
@@ -367,8 +364,9 @@ def test_nothing_is_drawn_for_a_release_that_is_over(monkeypatch: pytest.MonkeyP
     source = SecureNoise()
     assert waiting
     del source
-    assert all(len(work()) == 0 for work in waiting)
-    assert not drawn
+    for work in waiting:
+        work()
+    assert not any(drawn)
 
 
 @pytest.mark.parametrize("lonely", [True, False])
@@ -384,7 +382,7 @@ def test_what_nobody_has_begun_is_drawn_by_who_asks(
     monkeypatch.setattr(noise, "single_thread", lambda: lonely)
     monkeypatch.setattr(noise, "pool", lambda *_: Never())
     source = SecureNoise()
-    taken = np.concatenate([source.gaussian(size, SCALE) for size in (3, 700, 90, 2_000)])
+    taken = np.concatenate([source.gaussian(size, MAX_SCALE) for size in (3, 700, 90, 2_000)])
     assert len(np.unique(taken)) == len(taken) == 2_793
 
 
@@ -392,18 +390,24 @@ def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch)
     """Values of a law and scale that nobody asks for would double the work unnoticed."""
     drawn: dict[tuple[str, float], int] = {}
     asked: dict[tuple[str, float], int] = {}
-    sample, take = noise._sample, SecureNoise._take
+    sample = noise._sample
 
-    def note_sample(kind: Any, size: int) -> NDArray[np.int64]:
-        drawn[kind] = drawn.get(kind, 0) + size
-        return sample(kind, size)
+    def note_sample(law: Any, scale: float, size: int) -> NDArray[np.int64]:
+        drawn[law, scale] = drawn.get((law, scale), 0) + size
+        return sample(law, scale, size)
 
-    def note_take(self: SecureNoise, kind: Any, size: int) -> NDArray[np.int64]:
-        asked[kind] = asked.get(kind, 0) + size
-        return take(self, kind, size)
+    def noting(law: str) -> Any:
+        draw = getattr(SecureNoise, law)
+
+        def note(self: SecureNoise, size: int, scale: float) -> NDArray[np.int64]:
+            asked[law, scale] = asked.get((law, scale), 0) + size
+            return draw(self, size, scale)
+
+        return note
 
     monkeypatch.setattr(noise, "_sample", note_sample)
-    monkeypatch.setattr(SecureNoise, "_take", note_take)
+    for law in ("gaussian", "laplace"):
+        monkeypatch.setattr(SecureNoise, law, noting(law))
     rng = np.random.default_rng(5)
     x = rng.uniform(size=(3_000, 2))
     frame = pd.DataFrame({"y": x.sum(axis=1), "a": x[:, 0], "b": x[:, 1]})
@@ -412,7 +416,7 @@ def test_a_release_asks_for_what_it_draws_ahead(monkeypatch: pytest.MonkeyPatch)
     (laplace,) = [kind for kind in asked if kind[0] == "laplace"]
     assert set(drawn) == {gaussian, laplace}
     for kind in drawn:
-        assert asked[kind] <= drawn[kind] <= 2 * asked[kind] + noise.DRAWS
+        assert asked[kind] <= drawn[kind] <= 2 * asked[kind] + noise.FIRST
 
 
 def test_noise_drawn_ahead_is_not_copied() -> None:
