@@ -213,15 +213,13 @@ def released_moments(release: Released) -> Moments | None:
     """The second moments of design columns that a release tells; None where there are none."""
     if "moments" not in release.statistics:
         return None
-    scaling = release.column_scaling
-    return Moments.from_scaling(
-        release.statistics["moments"],
-        release.noise_scales["moments"],
-        scaling.centre,
-        scaling.scale,
-        scaling.centre_y,
-        scaling.scale_y,
-    )
+    scaling, matrix = release.column_scaling, release.statistics["moments"]
+    varying = scaling.varying
+    design_map, response_map = np.zeros((len(matrix), len(scaling.centre))), np.zeros(len(matrix))
+    design_map[0] = scaling.centre
+    design_map[1 + np.arange(varying.size), varying] = scaling.scale[varying]
+    response_map[0], response_map[-1] = scaling.centre_y, scaling.scale_y
+    return Moments(matrix, release.noise_scales["moments"], design_map, response_map)
 
 
 class Estimates(Mapping[str, Estimate]):

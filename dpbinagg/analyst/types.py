@@ -51,29 +51,13 @@ class Bins:
     def n_params(self) -> int:
         return int(self.sum_x.shape[1])
 
-    def select(self, columns: Array) -> Bins:
-        """Return the bins of the design that keeps the columns numbered `columns`."""
-        index = np.asarray(columns, dtype=np.intp)
-        return Bins(
-            self.counts,
-            self.sum_x[:, index],
-            self.sum_y,
-            self.centre[:, index],
-            self.centre_y,
-            self.sd_count,
-            self.sd_x[:, index],
-            self.sd_y,
-            self.half_width[:, index],
-            self.half_width_y,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Noisy second moments of f = (1, z*, y*) and how the design follows from f.
 
     Every design column and the response are linear in f: ``z = f @ design_map``,
-    ``y = f @ response_map``.  A sub-model is the same matrix with another map.
+    ``y = f @ response_map``. A public constant (the intercept) has no coordinate in f.
 
     The noise of entry (i, j) has the standard deviation ``sd[i, j]``; entries are not
     independent: they follow from products of blocks.
@@ -89,36 +73,6 @@ class Moments:
     sd: Array
     design_map: Array
     response_map: Array
-
-    @classmethod
-    def from_scaling(
-        cls,
-        matrix: Array,
-        sd: Array,
-        centre: Array,
-        scale: Array,
-        centre_y: float,
-        scale_y: float,
-    ) -> Moments:
-        """Build from the centre and scale of each design column.
-
-        A column with scale 0 is a public constant (the intercept: centre 1) and
-        has no coordinate in f; the others follow in order, then the response:
-        ``z_j = centre_j + scale_j z*_j``, ``y = centre_y + scale_y y*``.
-        """
-        size = matrix.shape[0]
-        design_map = np.zeros((size, centre.shape[0]))
-        design_map[0] = centre
-        varying = np.flatnonzero(scale)
-        if varying.size != size - 2:
-            raise ValueError(
-                f"matrix has {size} rows, but 1, the columns with a scale "
-                f"({varying.size}) and the response need {varying.size + 2}"
-            )
-        design_map[1 + np.arange(varying.size), varying] = scale[varying]
-        response_map = np.zeros(size)
-        response_map[0], response_map[-1] = centre_y, scale_y
-        return cls(matrix, sd, design_map, response_map)
 
     @property
     def nobs(self) -> float:

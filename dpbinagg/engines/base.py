@@ -30,8 +30,9 @@ T = TypeVar("T")
 CHUNK, LONG_CHUNK = 2**14, 2**15
 """Rows of one step, in memory and of a table that is read in batches: their temporaries fit the
 cache, and threads that hold Python's lock between steps seldom wait for each other."""
-STEP = 2**19
-"""Numbers of one step, at most, whatever their columns: they fit the cache."""
+STEP = 2**20
+"""Numbers of one step, at most, whatever their columns: more would leave the cache, fewer take
+longer to begin than to compute."""
 TASK = 5 * 2**20
 """Numbers of one task. Up to here a table is worked on by the thread that asks: another one would
 wait for Python's lock longer than it helps, while noise can be drawn without that lock."""

@@ -268,12 +268,18 @@ def ask_together(
     for mu in mus:
         step("residual scores")
         asked, joint_mu, own = together.plan(mu)
-        about = {name: matrix_question(one, rows, name) for name, one in asked.each.items()}
+        about = {
+            name: matrix_question(asked.each[name], rows, name)
+            for name in dict.fromkeys(asked.whose.values())
+        }
         held = {name: question for name, question in about.items() if question is not None}
         questions = [joint_question(asked.joint, rows), *held.values()]
         first, *rest = dialogue.ask(questions, [joint_mu, *[own] * len(held)], rows)
         told = dict(zip(held, rest, strict=True))
-        matrices = {name: matrix_answer(one, told.get(name)) for name, one in asked.each.items()}
+        matrices = {
+            name: matrix_answer(one, told.get(asked.whose[name]))
+            for name, one in asked.each.items()
+        }
         together = together.taken(asked, *joint_answer(asked.joint, first), matrices)
     return {name: together.steps[str(name)] for name in found}
 

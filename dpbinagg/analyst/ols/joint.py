@@ -56,7 +56,9 @@ from dpbinagg.release.questions import matrix_answer
 
 MATRICES, MEATS = 0.45, 0.11
 """Shares of a round's mu^2 that matrices get, while rounds approach and in the last: what the
-weights of a round of one model give them."""
+weights of a round of one model give them. Models of one design have one matrix of w between them:
+with D designs of B models it gets sqrt(D/B) of the share, for what is asked of all scores together
+grows with B, and of matrices with D."""
 ROUND = 1.6
 """Norm of a round of one model that approaches, over whose parts `rounds._radius` divides mu."""
 SQUARES = 3.0
@@ -83,11 +85,15 @@ class Asked:
     joint : JointRequest
     each : dict of RoundRequest
         By model; `radius` is None where no matrix is asked for.
+    whose : dict of str
+        By model, the one whose matrices are asked for in its place: of w the first of its design,
+        of contributions itself.
     """
 
     steps: dict[str, Steps]
     joint: JointRequest
     each: dict[str, RoundRequest]
+    whose: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +128,10 @@ class Together:
 
     def plan(self, mu: float) -> tuple[Asked, float, float]:
         """What to ask next, and the mu's of the joint question and of each about matrices."""
-        share = MEATS if self._last else MATRICES
-        own = mu * math.sqrt(share / len(self.steps)) * (1.0 - 2.0**-50)
+        whose, models = self._whose(), len(self.steps)
+        designs = len(set(whose.values()))
+        share = MEATS / models if self._last else MATRICES / math.sqrt(models * designs)
+        own = mu * math.sqrt(share) * (1.0 - 2.0**-50)
         # Rounds are planned for a mu that the score and its matrices share.
         alone = own * ROUND / math.sqrt(GRAM**2 + BEYOND_WEIGHT**2 + FAR**2)
         planned = {name: plan_round(steps.state, alone) for name, steps in self.steps.items()}
@@ -134,9 +142,16 @@ class Together:
             name: replace(request, meat_clip=MEAT_CLIP * state.usual)
             for name, (state, request) in planned.items()
         }
-        asking = sum(one.last or one.radius is not None for one in each.values())
+        asking = sum(each[name].last or each[name].radius is not None for name in {*whose.values()})
         joint = math.sqrt(mu**2 - asking * own**2) * (1.0 - 2.0**-50)
-        return Asked(steps, self._joint(steps, each, joint), each), joint, own
+        return Asked(steps, self._joint(steps, each, joint), each, whose), joint, own
+
+    def _whose(self) -> dict[str, str]:
+        """See `Asked`."""
+        first: dict[bytes, str] = {}
+        maps = {name: one.plan.layout.design_map for name, one in self.steps.items()}
+        found = {name: first.setdefault(of_one.tobytes(), name) for name, of_one in maps.items()}
+        return {name: name for name in found} if self._last else found
 
     @property
     def _last(self) -> bool:
@@ -235,13 +250,14 @@ class Together:
             raise ValueError("a round was asked in other coordinates than its release leads to")
         # No limits, no matrix.
         each = {
-            name: replace(one, **{"radius": None, **limits.get(name, {})})  # type: ignore[arg-type]
+            name: replace(one, **{"radius": None, **limits.get(asked.whose[name], {})})  # type: ignore[arg-type]
             for name, one in asked.each.items()
         }
         matrices = {
-            name: matrix_answer(one, about_matrices.get(name)) for name, one in each.items()
+            name: matrix_answer(one, about_matrices.get(asked.whose[name]))
+            for name, one in each.items()
         }
-        return self.taken(Asked(asked.steps, request, each), *answers, matrices)
+        return self.taken(Asked(asked.steps, request, each, asked.whose), *answers, matrices)
 
 
 @dataclass(frozen=True, slots=True)
