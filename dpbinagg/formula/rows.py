@@ -32,22 +32,12 @@ class Constant:
 
     value: float
 
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return f"{self.value:g}"
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A raw numeric variable."""
 
     name: str
-
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +46,6 @@ class Level:
 
     name: str
     label: Hashable
-
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return self.name if self.label is True else f"{self.name} == {self.label!r}"
 
 
 @dataclass(frozen=True, slots=True)
