@@ -288,13 +288,6 @@ class Subterm:
         """Index after the last column."""
         return self.start + len(self.choices)
 
-    @cached_property
-    def n_levels(self) -> int:
-        """Combinations of levels of a subterm of categorical factors alone; 0 of any other."""
-        if not self.factors or any(isinstance(f, NumericFactor) for f in self.factors):
-            return 0
-        return int(np.prod([len(m) for m in self.matrices if m is not None]))
-
 
 class Arrays:
     """Records of a domain, ready for expressions and factors; each is computed once.
