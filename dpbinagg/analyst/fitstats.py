@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbinagg.analyst.linalg import members_of, symmetric_noise
+from dpbinagg.analyst.ols.coordinates import SEED
 from dpbinagg.analyst.ols.finish import NAME, Fitted, Steps
-from dpbinagg.analyst.ols.start import State, moment_scale
+from dpbinagg.analyst.ols.start import State, constant_of, moment_scale
 from dpbinagg.analyst.ols.tails import sd_from_spread
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.formula import Design, linear_map
@@ -119,17 +121,27 @@ def scale_doubt(
 ) -> float:
     """How far the released moments contradict the error variance.
 
-    That of the last round weighs records by their leverage and stops at the clip. The moments'
-    ``v'G v/(n - p)``, v the residual, is noisier but does neither. Their difference, its noise
-    included, is printed as noise: too much of it in tame data, but not too little elsewhere.
+    That of the last round weighs records by their leverage and stops at the clip; the moments'
+    ``v'G v/(n - p)``, v the residual, does neither, but has noise of variance s^2. With D their
+    difference, the bias of the first has the second moment ::
+
+        g s^2 + g^2 D^2,    g = t^2/(t^2 + s^2),    t^2 = max(D^2, s^2),
+
+    under a prior as wide as is seen, or as noise would hide.
     """
     moments, entry = steps.plan.moments, release.transcript.first(MOMENTS)
     assert entry is not None
     params = estimate.params if columns is None else columns @ estimate.params
-    v = moments.y_map - moments.g_map @ params
-    square = float(v @ complete(moments.request.levels, entry.answer.values[0]) @ v)
+    v, levels = moments.y_map - moments.g_map @ params, moments.request.levels
     freedom = max(estimate.nobs - len(estimate.params), 1.0)
-    return abs(max(square, 0.0) / freedom - estimate.scale)
+    square = float(v @ complete(levels, entry.answer.values[0]) @ v)
+    rng, members = np.random.default_rng(SEED), members_of(len(v))
+    copies = complete(levels, symmetric_noise(rng, entry.answer.scales[0], members))
+    noise2 = float(np.mean((copies @ v @ v / freedom) ** 2))
+    gap2 = (max(square, 0.0) / freedom - estimate.scale) ** 2
+    prior2 = max(gap2, noise2)
+    gain = prior2 / max(prior2 + noise2, TINY)
+    return math.sqrt(gain * noise2 + gain**2 * gap2)
 
 
 def explained_sum(
@@ -151,7 +163,7 @@ def explained_sum(
     constant : int
         1 where the columns span a constant.
     """
-    one = state.whitened(constant_of(state)) if constant else None
+    one = constant_of(state) if constant else None
     loading = state.whitened(np.eye(len(state.params)) if columns is None else columns)
     assert estimate.noise_cov is not None
     c, noise = loading @ estimate.params, loading @ estimate.noise_cov @ loading.T
@@ -168,33 +180,18 @@ def explained_sum(
     return left, math.sqrt(max(first + doubt, 0.0))
 
 
-def constant_of(state: State) -> Array:
-    """Coefficients v with ``x'v = 1`` for every record."""
-    layout = state.layout
-    targets = [np.eye(len(layout.design_map))[0]]
-    start = len(layout.design_map) - 1 - sum(layout.levels)
-    for levels in layout.levels:
-        code = np.zeros(len(layout.design_map))
-        code[start : start + levels] = 1.0
-        targets.append(code)
-        start += levels
-    found = [np.linalg.lstsq(layout.design_map, target, rcond=None)[0] for target in targets]
-    missed = [
-        float(np.linalg.norm(layout.design_map @ v - target))
-        for v, target in zip(found, targets, strict=True)
-    ]
-    return np.asarray(found[int(np.argmin(missed))])
-
-
 def scale_noise(fitted: Fitted) -> tuple[float, float]:
     """Noise of the error variance: its own, and its derivative by the number of records.
 
     The error variance is a function of ``1 - inside/n``, whose noise is that of the sum inside the
-    clip and, in proportion to the share inside, that of n.
+    clip and, in proportion to the share inside, that of n; times its lean, which has its own.
     """
     state, inside = fitted.state, fitted.answer.inside
     mean = min(max(1.0 - inside / state.nobs, TINY), 1.0)
     clip = fitted.request.clip / math.sqrt(state.size)
     up, down = (float(sd_from_spread(mean * (1 + step), clip)) ** 2 for step in (STEP, -STEP))
     derivative = (up - down) / (2.0 * STEP * mean)
-    return derivative * fitted.scales.inside / state.nobs, derivative * (1.0 - mean) / state.nobs
+    lean, noise = fitted.lean
+    own = lean * derivative * fitted.scales.inside / state.nobs
+    other = noise * fitted.scale / lean
+    return math.hypot(own, other), lean * derivative * (1.0 - mean) / state.nobs

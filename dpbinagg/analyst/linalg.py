@@ -67,8 +67,9 @@ def members_of(size: int) -> int:
 
 def symmetric_noise(rng: np.random.Generator, scales: Array, members: int) -> Array:
     """Symmetric matrices with independent entries of these standard deviations, (M, k, k)."""
-    upper = np.triu(rng.normal(size=(members, *scales.shape)) * scales)
-    return np.asarray(upper + np.swapaxes(np.triu(upper, 1), 1, 2))
+    drawn = rng.normal(size=(members, *scales.shape)) * scales
+    below = np.tri(len(scales), k=-1, dtype=bool)
+    return np.where(below, np.swapaxes(drawn, 1, 2), drawn)
 
 
 def squares(columns: Array) -> Array:

@@ -25,7 +25,7 @@ from dpbinagg.formula.rows import (
     Subterm,
     Variable,
 )
-from dpbinagg.public.domain import Categorical, Domain, Numeric
+from dpbinagg.public.domain import Categorical, Domain, Numeric, spread_rows
 from dpbinagg.public.domain import Variable as Declared
 from dpbinagg.public.partition import Boxes
 from dpbinagg.public.variables import Records
@@ -379,11 +379,13 @@ def check_constants(constants: Mapping[str, float], domain: Domain) -> dict[str,
 MAX_COMBINATIONS = 20_000
 
 
-def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str, Array]:
+def public_points(
+    design: Design, n: int, rng: np.random.Generator, response: bool = False
+) -> dict[str, NDArray[Any]]:
     """Public points spread over the domain of the right side, at least n of them.
 
     Numeric variables are uniform. Levels occur in all combinations, as long as
-    these are not too many; no record is involved.
+    these are not too many; no record is involved. With `response` its variables have values too.
     """
     levels: dict[str, Array] = {}
     ranges: dict[str, Numeric] = {}
@@ -402,7 +404,7 @@ def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str,
     if combinations <= MAX_COMBINATIONS:
         n = combinations * math.ceil(n / combinations)
     # No variable has this name: it only says how many points there are where there is no variable.
-    points: dict[str, Array] = {"": np.zeros(n)}
+    points: dict[str, NDArray[Any]] = {"": np.zeros(n)}
     stride = 1
     for name, values in levels.items():
         points[name] = values[np.arange(n) // stride % len(values)]
@@ -411,4 +413,6 @@ def public_points(design: Design, n: int, rng: np.random.Generator) -> dict[str,
             points[name], stride = rng.permutation(points[name]), 1
     for name, variable in ranges.items():
         points[name] = rng.uniform(variable.lower, variable.upper, n)
+    if response:
+        points = {**spread_rows(design.domain.subset(design.response_variables), n, rng), **points}
     return points

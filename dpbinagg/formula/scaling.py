@@ -216,12 +216,6 @@ def centre_and_half_width(lower: Floats, upper: Floats) -> tuple[Floats, Floats]
     return centre, np.where(constant | (lower == upper), 0.0, half)
 
 
-def response_scale(lower: float, upper: float) -> tuple[float, float]:
-    """Centre and half-width of the response, which is never taken for a constant."""
-    centre = lower + (upper - lower) / 2.0
-    return centre, math.nextafter(max(upper - centre, centre - lower), math.inf)
-
-
 @dataclass(frozen=True)
 class BinScaling:
     """How deviations in bins are scaled.
@@ -258,16 +252,14 @@ def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinSc
     column by ``Delta_kj = max(|L_kj|, |U_kj|)``, each column by itself.
     """
     boxes = partition.boxes
-    low_y, high_y = design.response_bounds()
     if calibration == "paper":
         lower, upper = design.column_bounds(boxes)
+        largest = max(map(abs, design.response_bounds()))
         intercept = np.arange(lower.shape[1]) == design.intercept
         delta = np.where(intercept, 0.0, np.maximum(np.abs(lower), np.abs(upper)))
         centre = np.where(intercept, 1.0, 0.0) * np.ones_like(lower)
         columns = int((delta > 0.0).sum(axis=1).max(initial=0))
-        return BinScaling(
-            centre, delta, delta, 0.0, max(abs(low_y), abs(high_y)), math.sqrt(max(columns, 1))
-        )
+        return BinScaling(centre, delta, delta, 0.0, largest, math.sqrt(max(columns, 1)))
     bounds = Bounds(design.domain, boxes)
     lower, upper = design.column_bounds(boxes, bounds)
     centre, half = centre_and_half_width(lower, upper)
@@ -278,8 +270,8 @@ def bin_scaling(design: Design, partition: Partition, calibration: str) -> BinSc
     centre = np.where(half > 0.0, short, centre)
     unit = np.nextafter(half * radius[:, None], np.inf)
     unit = np.where(half > 0.0, unit, 0.0)
-    middle, half_y = response_scale(low_y, high_y)
-    return BinScaling(centre, half, unit, middle, half_y, 1.0)
+    whole = column_scaling(design)
+    return BinScaling(centre, half, unit, whole.centre_y, whole.scale_y, 1.0)
 
 
 @dataclass(frozen=True)
@@ -316,8 +308,10 @@ def column_scaling(design: Design) -> ColumnScaling:
     lower, upper = design.column_bounds()
     centre, half = centre_and_half_width(lower, upper)
     low_y, high_y = design.response_bounds()
-    middle, half_y = response_scale(low_y, high_y)
-    return ColumnScaling(centre[0], half[0], middle, half_y)
+    centre_y = low_y + (high_y - low_y) / 2.0
+    # The response is never taken for a constant.
+    half_y = math.nextafter(max(high_y - centre_y, centre_y - low_y), math.inf)
+    return ColumnScaling(centre[0], half[0], centre_y, half_y)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,11 +380,9 @@ def row_layout(design: Design) -> RowLayout:
     row_map = RowMap(
         design.domain, design.response_factor, tuple(placed), coded, bool(design.unbounded)
     )
-    lower, upper = design.column_bounds()
-    centre, half = centre_and_half_width(
-        np.append(1.0, lower[0, numeric]), np.append(1.0, upper[0, numeric])
-    )
-    scaling = ColumnScaling(centre, half, *response_scale(*design.response_bounds()))
+    whole = column_scaling(design)
+    centre, scale = np.append(1.0, whole.centre[numeric]), np.append(0.0, whole.scale[numeric])
+    scaling = ColumnScaling(centre, scale, whole.centre_y, whole.scale_y)
     varying, n_levels = scaling.varying, sum(len(matrix) for matrix, _ in factors)
     design_map = np.zeros((len(varying) + n_levels + 2, len(design.column_names)))
     if design.intercept is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from dpbinagg.errors import FormulaError
 from dpbinagg.formula.describe import describe, undeclared_names
 from dpbinagg.formula.design import Design, build_design, public_points
 from dpbinagg.formula.rows import CategoricalFactor
-from dpbinagg.public.domain import Categorical, Domain, spread_rows
+from dpbinagg.public.domain import Categorical, Domain
 
 Array = NDArray[np.float64]
 
@@ -123,13 +122,8 @@ def combinations(full: Design, model: Design) -> tuple[Array, Array]:
     for j in np.flatnonzero(~mapping.any(axis=0)):
         mapping[:, j] = by_name(plain, (wanted_names[j],))[:, 0]
     mapping[:, mapping.sum(axis=0) > 1.0] = 0.0
-    rng = np.random.default_rng(20)
-    spread = public_points(full, max(MIN_POINTS, POINTS_PER_COLUMN * len(names)), rng)
-    size = len(next(iter(spread.values())))
-    points: dict[str, NDArray[Any]] = {
-        **spread_rows(full.domain.subset(full.response_variables), size, rng),
-        **spread,
-    }
+    n = max(MIN_POINTS, POINTS_PER_COLUMN * len(names))
+    points = public_points(full, n, np.random.default_rng(20), response=True)
     with np.errstate(all="ignore"):
         released = np.column_stack([full.columns(points), full.response(points)])
         wanted = np.column_stack([model.columns(points), model.response(points)])

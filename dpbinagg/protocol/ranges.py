@@ -195,9 +195,12 @@ def closer_edges(margin: Margin, seen: Variable, least: float) -> Array:
     lower, upper, counts = margin.within(seen)
     counts = np.maximum(counts, 0.0)
     total = max(float(counts.sum()), 1.0)
-    parts = np.ceil(counts / total * min(PARTS, total / least)).clip(1.0)
-    cells = zip(lower, upper, parts.astype(int), strict=True)
-    edges = np.concatenate([[lower[0]], *(np.linspace(a, b, k + 1)[1:] for a, b, k in cells)])
+    parts = np.ceil(counts / total * min(PARTS, total / least)).clip(1.0).astype(int)
+    ends = np.cumsum(parts)
+    number = np.arange(1, ends[-1] + 1) - np.repeat(ends - parts, parts)
+    edges = number * np.repeat((upper - lower) / parts, parts) + np.repeat(lower, parts)
+    edges[ends - 1] = upper
+    edges = np.concatenate([lower[:1], edges])
     if seen.integer:
         edges = np.floor(edges) + 0.5
         edges = np.clip(edges, lower[0], upper[-1])

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import DesignInfo, PatsyError
+from scipy import stats
 from scipy.linalg import null_space
 from statsmodels.base.data import PandasData
 from statsmodels.base.model import LikelihoodModelResults, Model
@@ -38,7 +39,7 @@ from dpbinagg.errors import (
 from dpbinagg.formula import Design, linear_map
 from dpbinagg.formula.design import public_points
 from dpbinagg.formula.union import require_same_response, smaller
-from dpbinagg.public.domain import Categorical, spread_rows
+from dpbinagg.public.domain import Categorical
 from dpbinagg.report.tables import listed
 from dpbinagg.report.unavailable import not_released
 
@@ -252,10 +253,7 @@ class DPOLS(Model):  # type: ignore[misc]
 def _public_rows(design: Design) -> tuple[pd.Series[Any], pd.DataFrame]:
     """Response and columns of points spread over the domain."""
     least = 2 * len(design.column_names) + 6
-    rng = np.random.default_rng(0)
-    points: dict[str, Any] = dict(public_points(design, least, rng))
-    size = len(next(iter(points.values())))
-    points = {**spread_rows(design.domain.subset(design.response_variables), size, rng), **points}
+    points = public_points(design, least, np.random.default_rng(0), response=True)
     exog, endog, _ = design.row_map()(points)
     valid = np.isfinite(exog).all(axis=1) & np.isfinite(endog)
     exog, endog = exog[valid], endog[valid]
@@ -280,6 +278,7 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
     design: Design
     identified: pd.Series[bool]
     sigma: float
+    df_resid_inference: float
     mle_settings: Mapping[str, Any] = MappingProxyType({"optimizer": None})
     _family: Mapping[str, Estimate]
     _best: Estimate
@@ -426,7 +425,11 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
 
     @cached_property
     def _f_test(self) -> tuple[float, float]:
-        """Wald test that all identified coefficients but the constant are zero."""
+        """Wald test that all identified coefficients but the constant are zero.
+
+        ``F = (R b)' (R V R')^- (R b) / q``, q the rank of ``R V R'``: directions without variance
+        are told in the notes.
+        """
         p, constant = len(self.params), self.model.data.const_idx
         if constant is not None or not self.identified.all():
             tested = self.identified.to_numpy().copy()
@@ -443,13 +446,9 @@ class Inference(LikelihoodModelResults):  # type: ignore[misc]
         cov = restriction @ self.estimate.cov @ restriction.T
         if not np.isfinite(cov).all() or not np.any(cov):
             return math.nan, math.nan
-        with warnings.catch_warnings():
-            # Directions that the release does not determine are told in the notes.
-            warnings.simplefilter("ignore", ValueWarning)
-            test = LikelihoodModelResults.wald_test(
-                self._whole, restriction, use_f=True, scalar=True
-            )
-        return float(test.statistic), float(test.pvalue)
+        contrast, rank = restriction @ self.estimate.params, int(np.linalg.matrix_rank(cov))
+        value = float(contrast @ np.linalg.pinv(cov) @ contrast) / rank
+        return value, float(stats.f.sf(value, rank, self.df_resid_inference))
 
     @property
     def fvalue(self) -> float:

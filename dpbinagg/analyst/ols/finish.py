@@ -18,7 +18,15 @@ from dpbinagg.analyst.linalg import inverse_root, project_psd, spectrum, symmetr
 from dpbinagg.analyst.ols import tails
 from dpbinagg.analyst.ols.coordinates import Plan
 from dpbinagg.analyst.ols.rounds import RATIO, TAIL_CELL, clipped_sd, tail_place, update
-from dpbinagg.analyst.ols.start import TOLERATED, State, away, leaning, rewhitened, start
+from dpbinagg.analyst.ols.start import (
+    TOLERATED,
+    State,
+    away,
+    constant_of,
+    leaning,
+    rewhitened,
+    start,
+)
 from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
@@ -190,8 +198,36 @@ class Fitted:
 
     @cached_property
     def scale(self) -> float:
-        """Error variance: ``sum |u|^2 / sum |w|^2``, as far as it is seen."""
+        """Error variance: ``sum |u|^2 / sum |w|^2``, as far as it is seen, less its lean."""
+        return self._weighted * self.lean[0]
+
+    @property
+    def _weighted(self) -> float:
         return (self._inside_size + self._cut_size) / float(np.trace(self._lifted))
+
+    @cached_property
+    def lean(self) -> tuple[float, float]:
+        """Mean square of residuals over that weighed by leverage, and its noise; 1 if not seen.
+
+        With o the constant, ``w'o = 1``, the first is ``o'M o/o'A o`` and the second
+        ``tr(A^-1 M)/k``, M the matrix of squares: where people far out vary more the second is
+        larger. The ratio counts where it departs from 1 by more than its noise may.
+        """
+        answer, scales = self.answer, self.scales
+        assert answer.meat is not None
+        assert scales.meat is not None
+        one = constant_of(self.state)
+        if one is None:
+            return 1.0, 0.0
+        size = float(one @ self._lifted @ one)
+        mean = float(np.trace(self.bread @ answer.meat)) / self.state.size
+        least = float(scales.meat[0, 0]) / self.state.nobs
+        noise2 = scales.meat**2 * np.outer(one**2, one**2)
+        sd = math.sqrt(2.0 * float(noise2.sum()) - float(np.trace(noise2))) / size
+        ratio, sd = float(one @ answer.meat @ one) / size / max(mean, least), sd / max(mean, least)
+        if abs(ratio - 1.0) <= tails.STANDS * sd:
+            return 1.0, 0.0
+        return max(ratio, LEAST_DIRECTION), sd
 
     @cached_property
     def start(self) -> Array:
@@ -228,7 +264,7 @@ class Fitted:
 
     def note(self) -> str:
         """How far records may pull, and how many of them pull less than they would."""
-        usual = self.request.clip / (math.sqrt(self.state.size) * math.sqrt(self.scale))
+        usual = self.request.clip / (math.sqrt(self.state.size) * math.sqrt(self._weighted))
         share = self.number_cut / self.state.nobs
         count = f"about {100 * share:.2g}%" if share >= LEAST_SHARE else "hardly any"
         size = f"{usual:.1f}" if usual < 10.0 else f"about {float(f'{usual:.2g}'):,.0f}"

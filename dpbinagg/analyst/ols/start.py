@@ -145,6 +145,27 @@ def rewhitened(state: State) -> State:
     )
 
 
+EXACT = 1e-6
+"""Length of what a combination lacks of a constant, up to which it is one."""
+
+
+def constant_of(state: State) -> Array | None:
+    """Whitened coefficients o with ``w'o = 1`` for every record; None where there are none."""
+    layout = state.layout
+    targets = [np.eye(len(layout.design_map))[0]]
+    start = len(layout.design_map) - 1 - sum(layout.levels)
+    for levels in layout.levels:
+        code = np.zeros(len(layout.design_map))
+        code[start : start + levels] = 1.0
+        targets.append(code)
+        start += levels
+    for target in targets:
+        found = np.linalg.lstsq(layout.design_map, target, rcond=None)[0]
+        if np.linalg.norm(layout.design_map @ found - target) < EXACT:
+            return state.whitened(found)
+    return None
+
+
 FEWEST = 20.0
 """Records that are assumed at least: fewer would leave nothing to divide by."""
 EXPLAINED = 2.0
