@@ -199,7 +199,7 @@ def conduct(
     led: dict[str | None, Steps] = {}
     if allocation.moments:
         step("second moments")
-        led |= estimate(dialogue, outer, design.domain, counts, allocation, models)
+        led |= estimate(dialogue, outer, design.domain, counts, allocation.moments, mus, models)
     if allocation.count:
         step("sums in bins")
         asked = bin_questions(design, partition, allocation, settings.calibration)
@@ -226,18 +226,19 @@ def estimate(
     outer: Design,
     working: Domain,
     counts: OneWay,
-    allocation: Allocation,
+    mu: float,
+    mus: Sequence[float],
     models: Mapping[str, Design] | None,
 ) -> dict[str | None, Steps]:
-    """Second moments and rounds of scores: the analyst asks, the curator answers.
+    """Second moments, for `mu`, and a round of scores for each of `mus`.
 
-    Requests are functions of what was released before, hence public. The models of a study share
-    the moments, and have rounds together.
+    The analyst asks, the curator answers. Requests are functions of what was released before, hence
+    public. The models of a study share the moments, and have rounds together.
     """
     rows = rows_of(outer, coded=True)
     whole = begin(outer, working, counts.margins)
     question = moment_question(whole.moments.request, rows)
-    (answer,) = dialogue.ask([question], [allocation.moments], rows)
+    (answer,) = dialogue.ask([question], [mu], rows)
     plans: dict[str | None, Plan] = {None: whole}
     if models is not None:
         plans = {name: plan_of(whole, outer, model) for name, model in models.items()}
@@ -245,7 +246,6 @@ def estimate(
         name: Steps.start(plan, answer.values[0], answer.scales[0], counts.count)
         for name, plan in plans.items()
     }
-    mus = round_mus(allocation.scores) if allocation.scores else ()
     if len(found) > 1:
         return ask_together(dialogue, rows, found, mus)
     for mu in mus:

@@ -70,6 +70,21 @@ def test_one_release_costs_what_was_promised(study):
         assert what in statement
 
 
+def test_models_of_one_design_share_their_matrix(people, tmp_path):
+    """Three rounds ask for it once, the last for squares of each; a saved study is the same."""
+    right = "school + C(place) + woman"
+    models = {"pay": f"pay ~ {right}", "hours": f"hours ~ {right}", "age": "age ~ woman"}
+    found = dp_study(models, people, mu=4, bounds=BOUNDS, rng=2)
+    names = [entry.question.name for entry in found.release.transcript]
+    asked = {name: names.count(f"squares of {name}") for name in models}
+    assert asked == {"pay": 4, "hours": 1, "age": 4}
+    again = Study(load_release(found.save(tmp_path / "out", rng=3)))
+    for name, formula in models.items():
+        assert near(found[name], smf.ols(formula, people).fit().params).all()
+        assert (again[name].params == found[name].params).all()
+        assert (again[name].cov_params() == found[name].cov_params()).all(axis=None)
+
+
 def test_any_released_variable_may_be_the_response(study, people):
     for formula in ("age ~ school + woman", "school ~ hours + C(place)", "hours ~ np.log(pay)"):
         found = study.ols(formula)

@@ -40,7 +40,9 @@ TRIES = 3
 
 def by_rank(values: NDArray[np.generic], law: Law, rng: np.random.Generator) -> Array:
     """The same order, ties at random, and the law's quantiles."""
-    order = np.lexsort((rng.random(len(values)), values))
+    chance, order = rng.random(len(values)), np.argsort(values)
+    if (values[order[1:]] == values[order[:-1]]).any():
+        order = np.lexsort((chance, values))
     found = np.empty(len(values))
     found[order] = law.quantiles((np.arange(len(values)) + 0.5) / len(values))
     return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
+import math
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded
+from scipy.linalg.lapack import dpttrf, dpttrs
 
 from dpbinagg.analyst.synthesis.heaps import BESIDE, heap_at_end, without_heaps
 from dpbinagg.analyst.types import Array
@@ -58,23 +58,25 @@ def usual_counts(
     pilot = np.maximum(np.convolve(around, kernel, "valid"), sd)
     step = (pilot / width)[1:] / 2.0 + (pilot / width)[:-1] / 2.0
     density, best, chosen = noisy / width, -np.inf, None
-    for phi, tau in product(OWN, WANDERS):
+    for phi in OWN:
         own = pilot + (phi * pilot) ** 2
         precision = np.where(apart, 0.0, width**2 / (own + sd**2))
-        link = 1.0 / (tau * step) ** 2
-        band = np.zeros((2, len(noisy)))
-        band[0, 1:] = -link
-        band[1] = precision
-        band[1, 1:] += link
-        band[1, :-1] += link
-        root = cholesky_banded(band, check_finite=False)
-        mean = cho_solve_banded((root, False), precision * density, check_finite=False)
-        # The logarithm of the likelihood of y, d integrated out, up to a constant.
-        value = np.sum(np.log(link)) / 2.0 - np.sum(np.log(root[1]))
-        value += np.sum(np.log(precision[~apart])) / 2.0
-        value -= np.sum(precision * density * (density - mean)) / 2.0
-        if value > best:
-            best, chosen = value, (phi, np.maximum(mean * width, 0.0), np.sqrt(own))
+        weighed, known = precision * density, float(np.sum(np.log(precision[~apart])))
+        for tau in WANDERS:
+            link = (tau * step) ** -2.0
+            diagonal = precision.copy()
+            diagonal[1:] += link
+            diagonal[:-1] += link
+            # The precision of d given y, L D L', and what it makes of y.
+            *root, failed = dpttrf(diagonal, -link)
+            if failed:
+                continue
+            mean, _ = dpttrs(*root, weighed)
+            # The logarithm of the likelihood of y, d integrated out, up to a constant, twice.
+            value = known - 2.0 * len(step) * math.log(tau)
+            value -= float(np.sum(np.log(root[0]))) + float(weighed @ (density - mean))
+            if value > best:
+                best, chosen = value, (phi, np.maximum(mean * width, 0.0), np.sqrt(own))
     if chosen is None or chosen[0] == OWN[-1]:
         return None
     return chosen[1], np.where(apart, np.inf, chosen[2])
