@@ -180,7 +180,7 @@ def test_unknown_options_are_refused():
 
 
 def test_the_sandwich_is_that_of_leaving_out_bins():
-    """A bin of high leverage bends the fit to itself: the jackknife knows, its residual does not."""
+    """A bin of high leverage bends the fit to itself, and its residual does not show it."""
     bins, _, _ = exact_bins(np.random.default_rng(8), n=300, per_side=3, power=3)
     weights = 1 / np.maximum(bins.counts, 0.5)
     root = np.sqrt(weights)
@@ -194,7 +194,7 @@ def test_the_sandwich_is_that_of_leaving_out_bins():
 
 
 def test_intervals_cover_where_few_bins_are_full():
-    """Skewed covariates: 100 samples x 3 coefficients, .75 when residuals were taken as they are."""
+    """Skewed covariates, 100 samples: .75 when residuals were taken as they are."""
     hits = []
     for seed in range(100):
         rng = np.random.default_rng(seed)
