@@ -21,10 +21,11 @@ FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 class SortedCodes:
     """Counts of path codes that are all at hand, ascending."""
 
-    def __init__(self, codes):
-        self.codes = codes
+    def __init__(self, codes, bits):
+        self.codes, self.bits = codes, bits
 
-    def between(self, start, stop):
+    def of(self, depth, nodes):
+        start, stop = np.stack([nodes, nodes + 1]) << (self.bits - depth)
         return np.searchsorted(self.codes, stop) - np.searchsorted(self.codes, start)
 
 
@@ -103,8 +104,8 @@ def test_privtree_covers_once(domain, seed, mu):
     rng = np.random.default_rng(seed)
     paths = Paths(domain, tuple(domain))
     codes = np.sort(rng.integers(0, 2, (300, paths.depth)) @ (2 ** np.arange(paths.depth)))
-    counts = SortedCodes(codes.astype(np.int64))
-    tree = Partition.of_tree(privtree(paths, counts.between, mu, SeededNoise(rng)))
+    counts = SortedCodes(codes.astype(np.int64), paths.depth)
+    tree = Partition.of_tree(privtree(paths, counts.of, mu, SeededNoise(rng)))
     assert_covers_once(domain, tree, seed)
     again = Partition.from_dict(domain, tuple(domain), tree.to_dict())
     assert again == tree
@@ -162,8 +163,8 @@ def test_relative_widths_decide_the_split_not_units():
 def test_depth_is_capped_on_repeated_values():
     domain = Domain({"x": (0, 1)})
     paths = Paths(domain, ("x",))
-    codes = SortedCodes(paths.codes({"x": np.full(100_000, 0.3)}))
-    tree = privtree(paths, codes.between, 1.0, SeededNoise(np.random.default_rng(0)))
+    codes = SortedCodes(paths.codes({"x": np.full(100_000, 0.3)}), paths.depth)
+    tree = privtree(paths, codes.of, 1.0, SeededNoise(np.random.default_rng(0)))
     assert tree.n_bins <= paths.depth + 30
 
 

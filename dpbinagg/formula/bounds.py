@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 
 from dpbinagg.errors import DomainError, FormulaError
-from dpbinagg.formula.functions import COMPARISONS, FUNCTIONS
+from dpbinagg.formula.functions import COMPARISONS, FUNCTIONS, text_of
 from dpbinagg.formula.rows import (
     MAX_PRODUCT_POWER,
     OPERATIONS,
@@ -315,7 +315,7 @@ class Bounds:
             raise FormulaError(_undefined(expression, arguments, error)) from None
         if not (np.all(np.isfinite(result.lower)) and np.all(np.isfinite(result.upper))):
             raise FormulaError(
-                f"{expression.source} overflows on the declared bounds; narrow the bounds of "
+                f"{text_of(expression)} overflows on the declared bounds; narrow the bounds of "
                 f"{' and '.join(map(repr, variables(expression)))} or rescale it"
             )
         return result
@@ -423,10 +423,10 @@ def _undefined(call: Call, arguments: Sequence[Interval], error: UndefinedError)
     lower = float(np.min(arguments[error.argument].lower))
     upper = float(np.max(arguments[error.argument].upper))
     text = (
-        f"{call.source} is undefined on the declared bounds: {culprit.source} ranges over "
+        f"{text_of(call)} is undefined on the declared bounds: {text_of(culprit)} ranges over "
         f"[{lower:.6g}, {upper:.6g}] and {error.rule}; "
     )
     if isinstance(culprit, Variable) and error.side is not None:
         return text + f"change the {error.side} bound of {culprit.name!r}, which {error.rule}"
-    named = " or ".join(repr(name) for name in variables(culprit)) or repr(culprit.source)
+    named = " or ".join(repr(name) for name in variables(culprit)) or repr(text_of(culprit))
     return text + f"change the lower or the upper bound of {named} accordingly"

@@ -23,6 +23,17 @@ def is_boolean(expression: Expression) -> bool:
     return isinstance(expression, Level)
 
 
+def text_of(expression: Expression) -> str:
+    """An expression as it is written."""
+    if isinstance(expression, Call):
+        return expression.source
+    if isinstance(expression, Constant):
+        return f"{expression.value:g}"
+    if isinstance(expression, Level) and expression.label is not True:
+        return f"{expression.name} == {expression.label!r}"
+    return expression.name
+
+
 Shape = Literal["increasing", "even", "sine", "cosine"]
 
 

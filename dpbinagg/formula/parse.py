@@ -24,6 +24,7 @@ from dpbinagg.formula.functions import (
     SPELLED,
     is_boolean,
     remedy,
+    text_of,
 )
 from dpbinagg.formula.rows import (
     Arrays,
@@ -217,8 +218,8 @@ class Parser:
         expression = self.expression(node)
         if is_boolean(expression):
             raise FormulaError(
-                f"{expression.source} is false or true where a number is needed; "
-                f"write 1.0 * ({expression.source})"
+                f"{text_of(expression)} is false or true where a number is needed; "
+                f"write 1.0 * ({text_of(expression)})"
             )
         return expression
 
@@ -227,8 +228,8 @@ class Parser:
         expression = self.expression(node)
         if not is_boolean(expression):
             raise FormulaError(
-                f"{expression.source} is a number where a comparison is needed; "
-                f"write ({expression.source} > 0)"
+                f"{text_of(expression)} is a number where a comparison is needed; "
+                f"write ({text_of(expression)} > 0)"
             )
         return expression
 
@@ -397,7 +398,7 @@ def _fold(operation: str, arguments: tuple[Expression, ...], node: ast.expr) -> 
     with np.errstate(all="ignore"):
         value = float(Arrays({}, Domain(), 0).value(call))
     if not math.isfinite(value):
-        raise FormulaError(f"{call.source} is not a finite number; correct it")
+        raise FormulaError(f"{text_of(call)} is not a finite number; correct it")
     return Constant(value)
 
 

@@ -32,22 +32,12 @@ class Constant:
 
     value: float
 
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return f"{self.value:g}"
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A raw numeric variable."""
 
     name: str
-
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +46,6 @@ class Level:
 
     name: str
     label: Hashable
-
-    @property
-    def source(self) -> str:
-        """The expression as text."""
-        return self.name if self.label is True else f"{self.name} == {self.label!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +287,6 @@ class Subterm:
     def stop(self) -> int:
         """Index after the last column."""
         return self.start + len(self.choices)
-
-    @cached_property
-    def n_levels(self) -> int:
-        """Combinations of levels of a subterm of categorical factors alone; 0 of any other."""
-        if not self.factors or any(isinstance(f, NumericFactor) for f in self.factors):
-            return 0
-        return int(np.prod([len(m) for m in self.matrices if m is not None]))
 
 
 class Arrays:

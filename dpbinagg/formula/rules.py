@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbinagg.errors import FormulaError
-from dpbinagg.formula.functions import is_boolean
+from dpbinagg.formula.functions import is_boolean, text_of
 from dpbinagg.formula.parse import Parser, syntax
 from dpbinagg.formula.rows import Arrays, Call, Expression, variables
 from dpbinagg.public.domain import Categorical, Domain, Numeric, Rows, spread_rows
@@ -180,7 +180,7 @@ def solvable(rule: Rule, domain: Domain) -> list[str]:
         if variable.integer and not (off <= NEAR * (1.0 + np.abs(value))).all():
             continue
         found.append(name)
-    alone = [side.source for side in rule.expression.arguments if not isinstance(side, Call)]
+    alone = [text_of(side) for side in rule.expression.arguments if not isinstance(side, Call)]
     return sorted(found, key=lambda name: name not in alone)
 
 

@@ -130,6 +130,13 @@ def _component(subterms: list[Subterm], bounds: Bounds, centre: Array, inverse: 
     return np.asarray(np.where(admitted, sums, 0.0).max(axis=1))
 
 
+def n_levels_of(subterm: Subterm) -> int:
+    """Combinations of levels of a subterm of categorical factors alone; 0 of any other."""
+    if not subterm.factors or any(isinstance(f, NumericFactor) for f in subterm.factors):
+        return 0
+    return math.prod(len(matrix) for matrix in subterm.matrices if matrix is not None)
+
+
 def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upper: Array) -> Array:
     """A centre for every column on every box, (K, p).
 
@@ -142,7 +149,7 @@ def short_centres(subterms: Sequence[Subterm], bounds: Bounds, lower: Array, upp
     half = (upper - lower) / 2
     centre = middle.copy()
     for subterm in subterms:
-        if not subterm.n_levels or len(subterm.choices) == 1:
+        if not n_levels_of(subterm) or len(subterm.choices) == 1:
             # Nothing is nearer to both ends of one column than their middle.
             continue
         block = slice(subterm.start, subterm.stop)
@@ -363,8 +370,8 @@ class RowLayout:
 @lru_cache(maxsize=16)
 def row_layout(design: Design) -> RowLayout:
     """A design with factors as codes, and its map from ``f = (1, z*, codes, y*)``."""
-    coded = tuple(s for s in design.subterms if s.n_levels >= FEWEST)
-    numbers = [s for s in design.subterms if s.factors and s.n_levels < FEWEST]
+    coded = tuple(s for s in design.subterms if n_levels_of(s) >= FEWEST)
+    numbers = [s for s in design.subterms if s.factors and n_levels_of(s) < FEWEST]
     numeric = np.array([j for s in numbers for j in range(s.start, s.stop)], dtype=np.intp)
     factors = tuple((_matrix(s), np.arange(s.start, s.stop)) for s in coded)
     placed = [Subterm((), (), 0)]

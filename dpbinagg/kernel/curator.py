@@ -58,7 +58,7 @@ def laplace_scale(mu: float) -> float:
 
 def privtree(
     paths: Paths,
-    between: Callable[[Integers, Integers], Integers],
+    count: Callable[[int, Integers], Integers],
     mu: float,
     noise: Noise,
     theta: float = 0.0,
@@ -79,8 +79,8 @@ def privtree(
     ----------
     paths : Paths
         The public subdivision.
-    between : callable
-        The private number of records with ``start <= code < stop``, for nodes of one depth.
+    count : callable
+        The private number of records in nodes, given their depth and their prefixes.
     mu : float
         Privacy of the partition.
     theta : float
@@ -92,11 +92,10 @@ def privtree(
     prefix = np.zeros(1, dtype=np.int64)
     leaves: list[tuple[int, Integers]] = []
     for depth in range(paths.depth):
-        shift = paths.depth - depth
         splittable = paths.splittable(depth, prefix)
         asked = prefix[splittable]
-        count = between(asked << shift, (asked + 1) << shift)
-        score = np.maximum(count * SCORE_GRID - depth * decay, threshold - decay)
+        records = count(depth, prefix)[splittable]
+        score = np.maximum(records * SCORE_GRID - depth * decay, threshold - decay)
         score += noise.laplace(len(asked), scale * SCORE_GRID)
         split = score > threshold
         leaves.append((depth, asked[~split]))
@@ -116,8 +115,9 @@ class PrefixCounts:
     """Counts of path codes by prefix, each level of detail counted when it is needed.
 
     The codes of a large table are too many to be held. A tree asks for the counts of ever longer
-    prefixes, below few nodes: the first pass counts `FIRST_BITS` bits, later ones `NEXT_BITS` more
-    below the nodes asked for. Which nodes are asked for follows from earlier noisy decisions.
+    prefixes, below few nodes: the first pass counts `FIRST_BITS` bits, each later one `NEXT_BITS`
+    more below the nodes that the tree has then. Which these are follows from earlier noisy
+    decisions.
 
     Parameters
     ----------
@@ -128,41 +128,24 @@ class PrefixCounts:
 
     def __init__(self, paths: Paths, count: Callable[[PrefixCells], Integers]) -> None:
         self._paths, self._count = paths, count
-        self._levels: list[tuple[int, Integers, Integers, Integers]] = []
-        self._add(min(FIRST_BITS, paths.depth), 0, np.zeros(1, dtype=np.int64))
+        self._bits = -1
 
-    def _add(self, bits: int, depth: int, nodes: Integers) -> None:
-        """Count `bits` bits below nodes."""
+    def of(self, depth: int, nodes: Integers) -> Integers:
+        """Number of records in all nodes that a tree has at a depth, deeper from call to call."""
+        if depth > self._bits:
+            self._look(depth, np.sort(nodes))
+        ends = np.stack([nodes, nodes + 1]) << (self._bits - depth)
+        start, stop = np.searchsorted(self._prefixes, ends)
+        return np.asarray(self._below[stop] - self._below[start])
+
+    def _look(self, depth: int, nodes: Integers) -> None:
+        """Hold the prefixes below nodes that records have, and the records before each."""
+        bits = self._bits = min(max(FIRST_BITS, depth + NEXT_BITS - 1), self._paths.depth)
         counts = self._count(PrefixCells(self._paths, bits, depth, nodes))
-        digits = np.arange(1 << (bits - depth))
-        prefixes = ((nodes[:, None] << (bits - depth)) | digits).ravel()
-        some = counts > 0
-        covered = np.stack([nodes, nodes + 1]) << (self._paths.depth - depth)
-        starts = prefixes[some] << (self._paths.depth - bits)
-        cumulative = np.concatenate([[0], np.cumsum(counts[some])])
-        self._levels.append((bits, covered, starts, cumulative))
-
-    def between(self, start: Integers, stop: Integers) -> Integers:
-        """Number of records with ``start <= code < stop``, for nodes of one depth."""
-        if not len(start):
-            return np.zeros(0, dtype=np.int64)
-        all_bits = self._paths.depth
-        depth = all_bits - int(stop[0] - start[0]).bit_length() + 1
-        counts = np.full(len(start), -1, dtype=np.int64)
-        for bits, covered, starts, cumulative in self._levels:
-            if bits < depth:
-                continue
-            place = np.searchsorted(covered[0], start, side="right") - 1
-            known = (place >= 0) & (stop <= covered[1][place]) & (counts < 0)
-            low = np.searchsorted(starts, start[known], side="left")
-            high = np.searchsorted(starts, stop[known], side="left")
-            counts[known] = cumulative[high] - cumulative[low]
-        unknown = counts < 0
-        if unknown.any():
-            nodes = np.sort(start[unknown]) >> (all_bits - depth)
-            self._add(min(depth + NEXT_BITS - 1, all_bits), depth, nodes)
-            counts[unknown] = self.between(start[unknown], stop[unknown])
-        return counts
+        more = bits - depth
+        prefixes = ((nodes[:, None] << more) | np.arange(1 << more)).ravel()
+        self._prefixes = prefixes[counts > 0]
+        self._below = np.concatenate([[0], np.cumsum(counts[counts > 0])])
 
 
 ONE_BITS = UNIT_BITS + WEIGHT_BITS
@@ -266,4 +249,4 @@ class Curator:
             (counts,) = self._engine.map_reduce(Sum((Question("codes", alone(OneHot(cells))),)))
             return np.asarray(counts, dtype=np.int64)
 
-        return privtree(paths, PrefixCounts(paths, count).between, mu, self._noise, theta)
+        return privtree(paths, PrefixCounts(paths, count).of, mu, self._noise, theta)

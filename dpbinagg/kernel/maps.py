@@ -90,9 +90,6 @@ class Everyone(Cells):
     def index(self, view: View) -> Integers:
         return np.zeros(view.n, dtype=np.int64)
 
-    def counts(self, view: View) -> Integers:
-        return np.array([view.n], dtype=np.int64)
-
 
 @dataclass(frozen=True, eq=False)
 class Completeness(Cells):
@@ -124,16 +121,6 @@ class NumberCells(Cells):
         require_edges(self.edges, 2)
         n_cells = len(self.edges) - 1 + 2 * self.outside + self.missing
         object.__setattr__(self, "n_cells", n_cells)
-
-    def index(self, view: View) -> Integers:
-        values = np.asarray(view.records[self.name], dtype=np.float64)
-        within = len(self.edges) - 1
-        index = np.clip(np.searchsorted(self.edges, values, side="left") - 1, 0, within - 1)
-        if self.outside:
-            index[values <= self.edges[0]] = within
-            index[values > self.edges[-1]] = within + 1
-        index[np.isnan(values)] = self.n_cells - 1 if self.missing else -1
-        return index
 
     def counts(self, view: View) -> Integers:
         """Sorted values are counted by few searches; each value by one takes five times as long."""
@@ -194,10 +181,6 @@ class NormCells(Cells):
         if self.vector not in ("w", "r", "wr"):
             raise ValueError("cells of a norm need one of w, r, wr")
         object.__setattr__(self, "n_cells", len(self.edges))
-
-    def index(self, view: View) -> Integers:
-        norm = view.lengths(view.projection, self.vector)
-        return np.searchsorted(self.edges, norm, side="right") - 1
 
     def counts(self, view: View) -> Integers:
         """Sorted lengths from the first edge on, where few may be, are counted by few searches."""
@@ -488,12 +471,12 @@ def require_limit(*limits: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Deviations(Map):
+class Deviations(Piece):
     """Deviations of columns, or of the response, from their bin's centre; cut to norm 1 together.
 
     ``(z_j - centre_kj) / unit_kj`` for the bin k of a record, each cut to [-1, 1], what is not a
     number to 1; then all together at `limit`. Norm: `view.cut`. In answers the unit of column j is
-    `limit`: multiply by ``unit_kj``. Only within a `Tensor` with the same partition.
+    `limit`: multiply by ``unit_kj``. What a `Tensor` with the same partition adds up.
 
     Attributes
     ----------
@@ -506,7 +489,6 @@ class Deviations(Map):
     """
 
     raw = True
-    bits = LINEAR_BITS
     partition: Bins
     columns: tuple[int, ...]
     centre: Floats
@@ -518,10 +500,6 @@ class Deviations(Map):
         shape = (self.partition.locator.n_bins, len(self.columns))
         if self.centre.shape != shape or self.unit_of.shape != shape:
             raise ValueError("deviations need a centre and a unit for every bin and column")
-        object.__setattr__(self, "unit", self.limit)
-
-    def shape(self, k: int) -> tuple[int, ...]:
-        return (len(self.columns),)
 
     def vectors(self, view: View) -> Floats:
         """Contributions, (q, n)."""
@@ -550,29 +528,23 @@ def per_record(by_bin: Floats, bins: Integers) -> Floats | float:
 
 @dataclass(frozen=True, eq=False)
 class Tensor(Map):
-    """Sums by cell of another map's vectors. Norm: that of the vector, in one cell at most."""
+    """Sums by bin of deviations. Norm: that of the deviations, in one bin at most."""
 
-    cells: Cells
-    inner: Deviations | OneHot
+    bits = LINEAR_BITS
+    cells: BinCells
+    inner: Deviations
 
     def __post_init__(self) -> None:
-        for name in ("norm2", "bits", "unit"):
-            object.__setattr__(self, name, getattr(self.inner, name))
+        object.__setattr__(self, "unit", self.inner.limit)
 
     def pieces(self) -> tuple[Piece, ...]:
-        return (self, self.cells, *self.inner.pieces())
+        return (self, self.cells, self.inner)
 
     def shape(self, k: int) -> tuple[int, ...]:
-        return (self.cells.n_cells, *self.inner.shape(k))
+        return (self.cells.n_cells, len(self.inner.columns))
 
     def add(self, view: View, sums: Integers) -> None:
-        index = self.cells.index(view)
-        if isinstance(self.inner, Deviations):
-            sums += sums_by_cell(self.inner.vectors(view), index, self.cells.n_cells)
-            return
-        other = self.inner.cells.index(view)
-        both = np.where((index < 0) | (other < 0), -1, index * sums.shape[1] + other)
-        sums += np.bincount(both[both >= 0], minlength=sums.size).reshape(sums.shape)
+        sums += sums_by_cell(self.inner.vectors(view), self.cells.index(view), self.cells.n_cells)
 
 
 @dataclass(frozen=True, eq=False)

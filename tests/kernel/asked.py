@@ -83,9 +83,6 @@ def questions(seed: int = 0) -> dict[str, Question]:
         "level": maps.OneHot(maps.LevelCells("g", LEVELS)),
         "level, outside": maps.OneHot(maps.LevelCells("g", LEVELS, True, True)),
         "level, missing": maps.OneHot(maps.LevelCells("g", LEVELS, missing=True)),
-        "two-way": maps.Tensor(
-            maps.LevelCells("g", LEVELS), maps.OneHot(maps.NumberCells("x", edges))
-        ),
     }
     mapped: dict[str, Any] = {
         "bins": maps.OneHot(maps.BinCells(GRID)),

@@ -51,9 +51,14 @@ def test_histogram_is_that_of_a_search(variable: Numeric) -> None:
     found = NumberCells("x", edges).counts(View(Part({"x": values}), None, {}))
     np.testing.assert_array_equal(found, expected)
     values[::7] = np.nan
-    cells, view = NumberCells("x", edges, missing=True), View(Part({"x": values}), None, {})
-    by_search = np.bincount(cells.index(view), minlength=cells.n_cells)
-    np.testing.assert_array_equal(cells.counts(view), by_search)
+    view, missing, within = View(Part({"x": values}), None, {}), np.isnan(values), len(edges) - 1
+    for outside in (False, True):
+        cells = NumberCells("x", edges, missing=True, outside=outside)
+        index = np.where(missing, cells.n_cells - 1, bin_index(edges, values))
+        if outside:
+            index[values <= edges[0]], index[values > edges[-1]] = within, within + 1
+        by_search = np.bincount(index, minlength=cells.n_cells)
+        np.testing.assert_array_equal(cells.counts(view), by_search)
 
 
 @examples(60)
@@ -101,12 +106,14 @@ def test_counts_found_on_demand_give_the_same_tree(
         return cells.counts(View(Part(records), None, {}))
 
     class Sorted:
-        def between(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-            return np.searchsorted(ordered, stop) - np.searchsorted(ordered, start)
+        def of(self, depth: int, nodes: np.ndarray) -> np.ndarray:
+            ends = np.stack([nodes, nodes + 1]) << (paths.depth - depth)
+            start, stop = np.searchsorted(ordered, ends)
+            return stop - start
 
     ordered = np.sort(paths.codes(records))
     trees = [
-        privtree(paths, counts.between, 2.0, SeededNoise(np.random.default_rng(2)), theta=3.0)
+        privtree(paths, counts.of, 2.0, SeededNoise(np.random.default_rng(2)), theta=3.0)
         for counts in (Sorted(), PrefixCounts(paths, count))
     ]
     assert trees[0].leaf_depth.tolist() == trees[1].leaf_depth.tolist()
