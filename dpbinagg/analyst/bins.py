@@ -29,10 +29,15 @@ def bin_scores(bins: Bins, weights: Array, residuals: Array, kappa: Array) -> Ar
     return np.asarray(weights[:, None] * (bins.sum_x * residuals[:, None] - kappa))
 
 
-def sandwich_meat(scores: Array, df_resid: float) -> Array:
-    """Return ``K/(K-p) sum_k q_k q_k'``."""
-    correction = scores.shape[0] / max(df_resid, 1.0)
-    return np.asarray(correction * scores.T @ scores)
+def sandwich_meat(scores: Array, leverage: Array) -> Array:
+    """Return ``(K-1)/K sum_k q_k q_k'/(1 - h_k)^2``, which leaving out bins one by one gives.
+
+    With few bins some of them bend the fit to themselves, and their residuals say little. What a
+    bin's own noise adds to h_k may bring it to 1: it stays ``1/(2K)`` below.
+    """
+    k = len(scores)
+    scores = scores / (1.0 - np.clip(leverage, 0.0, 1.0 - 0.5 / k))[:, None]
+    return np.asarray((k - 1) / k * scores.T @ scores)
 
 
 def model_meat(bins: Bins, weights: Array, tau2: Array, kappa: Array) -> Array:
@@ -110,7 +115,8 @@ def corrected(bins: Bins, weights: str = "efficient", cov_type: str = "sandwich"
     weights : {"efficient", "count"}
         ``1/tau_k^2``, iterated, or the published ``1/c_k``.
     cov_type : {"sandwich", "model"}
-        Meat ``K/(K-p) sum q q'``, or ``sum w^2 (z z' tau^2 + kappa kappa')``.
+        Meat ``(K-1)/K sum q q'/(1 - h)^2``, h_k = w_k z_k'M^-1 z_k, or
+        ``sum w^2 (z z' tau^2 + kappa kappa')``.
     """
     if weights not in ("efficient", "count"):
         raise ValueError(f"weights must be 'efficient' or 'count', got {weights!r}")
@@ -139,7 +145,8 @@ def _corrected_estimate(
     df_resid = _degrees(bins.n_bins, bins.n_params)
     if cov_type == "sandwich" and df_resid > 0:
         residuals = bins.sum_y - bins.sum_x @ fit.params
-        meat = sandwich_meat(bin_scores(bins, weights, residuals, kappa), df_resid)
+        leverage = weights * np.sum((bins.sum_x @ fit.bread) * bins.sum_x, axis=1)
+        meat = sandwich_meat(bin_scores(bins, weights, residuals, kappa), leverage)
     else:
         cov_type = "model"
         meat = model_meat(bins, weights, tau2, kappa)
@@ -330,6 +337,14 @@ def combined(from_bins: Estimate, from_moments: Estimate) -> Estimate:
         identified_terms=found,
         dependence=start,
     )
+
+
+def at_least_model(found: Estimate, model: Estimate) -> Estimate:
+    """The bins' estimate, its covariance raised to that of known noise and errors of one variance.
+
+    Few bins may agree by chance; their noise is public, and they are not more precise than it.
+    """
+    return replace(found, cov=model.cov + _excess(found.cov, model.cov))
 
 
 def _excess(cov: Array, sampling: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dpbinagg.analyst import bins as bin_estimators
-from dpbinagg.analyst.bins import combined
+from dpbinagg.analyst.bins import at_least_model, combined
 from dpbinagg.analyst.ols.coordinates import Margin, Plan, begin, plan_of, uniform_margins
 from dpbinagg.analyst.ols.finish import Steps
 from dpbinagg.analyst.ols.joint import Together
@@ -310,7 +310,8 @@ class Estimates(Mapping[str, Estimate]):
 
     def _combined(self) -> Estimate:
         if "corrected" in self:
-            return combined(self["corrected"], self["moments"])
+            model = bin_estimators.corrected(self._known_bins(), cov_type="model")
+            return combined(at_least_model(self["corrected"], model), self["moments"])
         return replace(self["moments"], name="combined")
 
     def _refined(self) -> Estimate:

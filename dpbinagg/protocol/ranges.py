@@ -304,9 +304,13 @@ def working_range(
     if variable.bounded and not seen:
         return _fallback(edges, counts, sd, variable)
     n = max(inside if total is None else total, sd)
-    upper = min(tail_end(edges, counts, sd, (first, last), n), variable.upper)
-    mirror = (counts.size - 1 - last, counts.size - 1 - first)
-    lower = max(-tail_end(-edges[::-1], counts[::-1], sd, mirror, n), variable.lower)
+    lower, upper = variable.lower, variable.upper
+    # Where records were seen at a bound there is no tail.
+    if edges[last + 1] < upper:
+        upper = min(tail_end(edges, counts, sd, (first, last), n), upper)
+    if edges[first] > lower:
+        mirror = (counts.size - 1 - last, counts.size - 1 - first)
+        lower = max(-tail_end(-edges[::-1], counts[::-1], sd, mirror, n), lower)
     start, end = np.clip(np.searchsorted(edges, [lower, upper]) - 1, 0, edges.size - 2)
     if missing(counts, sd, (int(start), int(end)), total):
         guess = _fallback(edges, counts, sd, variable)

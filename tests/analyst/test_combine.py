@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbinagg.analyst.bins import combined
+from dpbinagg.analyst.bins import at_least_model, combined
 from dpbinagg.analyst.types import Estimate
 
 
@@ -56,3 +56,11 @@ def test_estimates_that_disagree_have_wide_intervals():
     near, far = (combined(_estimate([gap, gap], 2 * noise), b).cov for gap in (0.1, 30.0))
     assert near[0, 0] < 2.0
     assert far[0, 0] > 100.0
+
+
+def test_few_bins_are_not_taken_for_more_precise_than_their_noise():
+    """Two agree by chance, one does not: the first gets what the noise says, the second stays."""
+    found, model = np.diag([0.1, 9.0]), np.diag([4.0, 4.0])
+    raised = at_least_model(_estimate([0.0, 0.0], found), _estimate([1.0, 1.0], model))
+    np.testing.assert_allclose(raised.cov, np.diag([4.0, 9.0]), rtol=1e-6)
+    np.testing.assert_array_equal(raised.params, [0.0, 0.0])

@@ -107,6 +107,8 @@ class Together:
     tail : Tail or None
         Of |v|, in the units of now.
     tail_end : float
+    clip : float
+        T of the round before, likewise.
     doubt : (B,) array or None
         Relative, in the variances of residuals.
     """
@@ -114,6 +116,7 @@ class Together:
     steps: dict[str, Steps]
     tail: tails.Tail | None = None
     tail_end: float = 0.0
+    clip: float = 0.0
     doubt: Array | None = None
 
     @property
@@ -201,6 +204,10 @@ class Together:
         request, start = asked.joint, 0
         variances, found = Residuals.of(asked, answer, scales, self.doubt), {}
         seen = Seen.of(request, answer, scales, self.size, self.nobs)
+        hidden = 0.0
+        if request.last and self.tail is not None:
+            reach = REACH * math.sqrt(self.size)
+            hidden = self.tail.alike(self.clip, reach)[1] - self.tail.alike(request.clip, reach)[1]
         moved = []
         for b, (name, steps) in enumerate(asked.steps.items()):
             state, own = steps.state, asked.each[name]
@@ -210,7 +217,7 @@ class Together:
                 RoundAnswer(score=one.score[block] * unit, inside=0.0, counts=one.counts, **more)
                 for one, more in zip((answer, scales), matrices[name], strict=True)
             )
-            after, step = stepped(state, own, values, noise)
+            after, step = stepped(state, own, values, noise, hidden * unit)
             drop = max(float(step @ after.gram @ step), 0.0) / state.nobs
             inner = max(variances.of_model[b] - drop, LEAST_LEFT * variances.of_model[b])
             moved.append(inner / unit**2)
@@ -229,9 +236,9 @@ class Together:
         # taken for make what is far out further out.
         inner = float(weights @ np.array(moved))
         place = tail_place(request.edges, TAIL_CELL * math.sqrt(self.size * inner))
-        edges, rescaled = request.edges[place:] / math.sqrt(inner), seen.end / math.sqrt(inner)
-        tail = tails.fit(answer.counts[place:], edges, seen.sd)
-        return Together(found, tail, rescaled, variances.doubt)
+        now = math.sqrt(inner)
+        tail = tails.fit(answer.counts[place:], request.edges[place:] / now, seen.sd)
+        return Together(found, tail, seen.end / now, request.clip / now, variances.doubt)
 
     def replayed(
         self,

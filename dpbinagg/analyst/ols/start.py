@@ -80,6 +80,10 @@ class State:
         Residual standard deviation, and that of residuals without their tails.
     tail : Tail or None
         Of the lengths of contributions.
+    tail_end : float
+        Where the tail that was seen ends.
+    clip : float
+        T of the round before.
     long : Long or None
         What the last matrix of a round cut.
     done : int
@@ -105,6 +109,7 @@ class State:
     sd_clipped: float
     tail: Tail | None = None
     tail_end: float = 0.0
+    clip: float = 0.0
     long: Long | None = None
     done: int = 0
     seen: float = 0.0
