@@ -47,7 +47,7 @@ SOURCES = {
     "parity": ("parity.csv", "benchmarks/parity.py --replicates 10 --data FOLDER"),
     "distances": (
         "parity_margins_summary.csv",
-        "benchmarks/parity.py --distances --replicates 10 --data FOLDER",
+        "benchmarks/parity.py --distances --replicates 10 --mu 0.5 --mu 1 --mu 2 --data FOLDER",
     ),
     "peers": ("peers.csv", "benchmarks/peers.py --data FOLDER"),
     "study": ("study_models.csv", "benchmarks/study.py --only models --data FOLDER"),

@@ -453,10 +453,9 @@ class View:
     def mapped(self) -> Mapped:
         """Columns, response and codes, without the records that are missing."""
         assert self._part.records is not None
-        assert self._rows is not None
-        columns, response, codes = self._rows.row_map(self._part.records)
+        columns, response, codes = self.rows.row_map(self._part.records)
         missing = np.isnan(columns[:, 0]) | np.isnan(response)
-        for code, levels in zip(codes, self._rows.levels, strict=True):
+        for code, levels in zip(codes, self.rows.levels, strict=True):
             missing |= (code < 0) | (code >= levels)
         if not missing.any():
             return Mapped(columns, response, codes, None)

@@ -241,11 +241,10 @@ def missing(n: int, variable: Variable) -> Values:
 def _pandas(column: Any, variable: Variable) -> Values:
     import pandas as pd
 
-    dtype, types = column.dtype, pd.api.types
+    dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         table = np.append(_pandas(pd.Series(dtype.categories), variable), missing(1, variable))
-        values: Values = table[column.cat.codes.to_numpy()]
-        return values
+        return np.asarray(table[column.cat.codes.to_numpy()])
     stored = pandas_type(dtype).stored
     if stored == "object":
         return from_cells(column, variable)
@@ -254,8 +253,8 @@ def _pandas(column: Any, variable: Variable) -> Values:
         return from_places(places, distinct, variable)
     if stored == "other":
         return missing(len(column), variable)
-    read = from_truths if types.is_bool_dtype(dtype) else from_numbers
-    return read(column.to_numpy(dtype=np.float64, na_value=np.nan), variable)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return (from_truths if stored == "truth" else from_numbers)(values, variable)
 
 
 def pandas_type(dtype: Any) -> ColumnType:
