@@ -32,8 +32,8 @@ from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
 BEYOND = 100.0
-"""Contributions end at so many times the clip where what it hides is estimated. The laws of the tail
-have means, and next to nothing of these lies further out. A nearer end would leave out the few
+"""Contributions end at so many times the clip where what it hides is estimated. The laws of the
+tail have means, and next to nothing of these lies further out. A nearer end would leave out the few
 records by which heavy tails hide most."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
