@@ -6,6 +6,7 @@ import math
 import pickle
 import warnings
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,21 @@ def test_names_of_models_may_be_any_text(tmp_path: Path) -> None:
     found = study(formulas=odd)
     found.save(tmp_path / "folder", rng=1)
     assert list(pd.read_csv(tmp_path / "folder" / "models.csv")["model"].unique()) == list(odd)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 40.0])
+def test_models_of_one_design_spend_what_is_stated(mu: float) -> None:
+    """Each question is stated with the mu that it was asked with; their squares, exactly added."""
+    formulas = {
+        "a": "y ~ x + C(g)",
+        "b": "I(y > 0) ~ x + C(g)",
+        "c": "x ~ y",
+        "d": "I(x > 5e5) ~ y",
+    }
+    release = study(formulas=formulas, mu=mu).release
+    asked = [(entry.question.name, entry.mu) for entry in release.transcript]
+    stated = [(one.name, one.mu) for one in release.privacy.mechanisms]
+    assert [one for one in stated if one[0] != "partition"] == asked
+    assert [name for name, _ in asked].count("squares of b") == 1
+    total = sum(Fraction(part) ** 2 for _, part in stated)
+    assert 0.999 * mu**2 < total <= Fraction(mu) ** 2
