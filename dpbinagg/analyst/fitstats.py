@@ -169,7 +169,11 @@ def explained_sum(
     c, noise = loading @ estimate.params, loading @ estimate.noise_cov @ loading.T
     gram = state.gram
     if one is not None:
-        centre = np.eye(c.size) - np.outer(one, one @ gram) / max(float(one @ gram @ one), TINY)
+        records = float(one @ gram @ one)
+        if records < 1.0:
+            # Noise drowns even their number, which this is but for noise.
+            return 0.0, math.inf
+        centre = np.eye(c.size) - np.outer(one, one @ gram) / records
         c, noise = centre @ c, centre @ noise @ centre.T
     value = float(c @ gram @ c)
     doubt = float(np.var(c @ state.noise @ c)) + float(np.mean(c @ state.noise @ c)) ** 2

@@ -7,6 +7,7 @@ them as arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,8 +142,11 @@ def boxes_of(locator: TreeLocator | GridLocator) -> Boxes:
     if isinstance(locator, TreeLocator):
         return boxes_of_nodes(locator.paths, locator.leaf_depth, locator.leaf_prefix)
     boxes = Boxes()
-    index = np.indices(locator.shape).reshape(len(locator.shape), -1)
-    for name, axis, cell in zip(locator.variables, locator.axes, index, strict=True):
+    number = np.arange(math.prod(locator.shape))
+    after = len(number)
+    for name, axis, cells in zip(locator.variables, locator.axes, locator.shape, strict=True):
+        after //= cells
+        cell = number // after % cells
         add_boxes(name, axis, cell, cell + 1, boxes)
     return boxes
 

@@ -1,5 +1,8 @@
 """Smaller models, fit statistics and their privacy noise, against least squares."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ from scipy import stats
 
 from dpbinagg import Budget, dp_ols, dp_release
 from dpbinagg.analyst.fit import fold
+from dpbinagg.analyst.fitstats import explained_sum
 from dpbinagg.analyst.ols.smaller import unseen
 
 BOUNDS = {"x": (-4, 4), "z": (-4, 4), "w": (-4, 4), "y": (-8, 10)}
@@ -185,3 +189,13 @@ def test_residuals_that_spread_with_leverage_are_not_taken_for_larger_on_the_who
         hits += abs(fit.rsquared - ols.rsquared) < 1.96 * fit.rsquared_se
     assert 0.9 < np.mean(ratios) < 1.25
     assert hits >= 9
+
+
+def test_where_noise_drowns_the_number_of_records_nothing_is_said():
+    """A matrix that is all noise may say that there are fewer records than none."""
+    release = dp_release(FORMULA, table(500, 1), 1.0, bounds=BOUNDS, rng=1)
+    state, estimate = release.steps.fitted.state, release.ols().estimate
+    assert explained_sum(state, estimate)[1] < math.inf
+    for share in (-1.0, 0.0, 1e-6):
+        drowned = replace(state, gram=share * state.gram)
+        assert explained_sum(drowned, estimate) == (0.0, math.inf)

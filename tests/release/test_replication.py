@@ -69,7 +69,8 @@ def test_the_do_file_checks_every_coefficient(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     text = (copy / "replicate.do").read_text(encoding="utf-8")
-    value = repr(float(released["estimate"][1]))
+    # As Python reads it: pandas 2 is off by a last bit.
+    value = repr(float(pd.read_csv(folder / "coefficients.csv", dtype=str)["estimate"][1]))
     assert text.count(f"({value})") == 1
     other = float(value) + 1e-3 * released["std_error"][1]
     (copy / "replicate.do").write_text(text.replace(value, repr(float(other))), encoding="utf-8")
@@ -235,7 +236,8 @@ def test_without_pyarrow_a_large_table_is_csv(monkeypatch):
 def test_bins_are_readable_by_others(release, saved):
     table = pd.read_csv(saved / "bins.csv")
     assert len(table) == release.n_bins
-    np.testing.assert_array_equal(table["count"], release.statistics["count"])
+    # Up to a last bit, by which pandas 2 is off.
+    np.testing.assert_allclose(table["count"], release.statistics["count"], rtol=1e-15)
     np.testing.assert_array_equal(table["exper from"], release.partition.boxes.lower["exper"])
     moments = pd.read_csv(saved / "moments.csv")
     assert len(moments) == release.statistics["moments"].size

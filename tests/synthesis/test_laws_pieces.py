@@ -126,3 +126,17 @@ def test_normal_variables_given_others():
     kept = rng.standard_normal((1, 100_000))
     found = np.vstack([normal_given(wanted, kept, rng), kept])
     np.testing.assert_allclose(np.cov(found), wanted, atol=5 * np.sqrt(2 / 100_000))
+
+
+def test_tables_of_many_covariates_are_calibrated():
+    """More than numpy has dimensions for."""
+    rng = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(70)]
+    data = pd.DataFrame(rng.uniform(0, 1, (1500, 70)), columns=names)
+    data["y"] = data.x0 + rng.normal(0, 0.2, 1500)
+    bounds = dict.fromkeys(names, (0, 1)) | {"y": (-1, 2)}
+    res = dp_ols(f"y ~ {' + '.join(names)}", data, mu=5, bounds=bounds, rng=1)
+    table = res.synthesize(rng=2)
+    x = np.column_stack([np.ones(len(table)), table[names]])
+    found = np.linalg.lstsq(x, table["y"].to_numpy(), rcond=None)[0]
+    np.testing.assert_allclose(found, res.estimate.params, atol=1e-8)

@@ -47,7 +47,7 @@ from dpbinagg.protocol import conduct
 INSIDE, BEYOND, LOW, INDEX, ELSEWHERE = 987654.321, 7.6543219e17, -31337.75, 424242.125, 66613.875
 WORD, LABEL = "zq§canary", "ix§canary"
 NUMBERS = (INSIDE, BEYOND, LOW, INDEX, ELSEWHERE)
-N = 1237
+N, COMPLETE = 1237, 1236
 BOUNDS = {"x": (0, 1e6), "g": ["a", "b"], "y": (-1e5, 1e5)}
 
 
@@ -96,8 +96,31 @@ def assert_object_clean(where: str, value: object) -> None:
             assert_clean(spot, plain)
         elif isinstance(plain, int | float) and not isinstance(plain, bool):
             assert not any(math.isclose(plain, number, rel_tol=1e-9) for number in NUMBERS), spot
-            # The one table that holds all whole numbers of a range is public.
-            assert plain != N or "._spread" in path, f"the exact number of records at {spot}"
+
+
+def exact_counts(value: object) -> set[str]:
+    """Where the exact number of records, or of complete ones, stands.
+
+    The one table that holds all whole numbers of a range is public.
+    """
+    return {
+        path
+        for path, plain in content(value).items()
+        if plain in (N, COMPLETE) and "._spread" not in path
+    }
+
+
+def assert_no_exact_count(make: Callable[[int], object]) -> None:
+    """What is made with a seed holds the exact number of records nowhere.
+
+    A noisy number that is rounded is the exact one for some seeds; what leaks is so for all.
+    """
+    spots = exact_counts(make(0))
+    for seed in range(1, 20):
+        if not spots:
+            return
+        spots &= exact_counts(make(seed))
+    assert not spots, f"the exact number of records at {spots}"
 
 
 @pytest.fixture
@@ -147,6 +170,9 @@ def test_release(name: str, outside: Path) -> None:
     assert_clean("repr", repr(release))
     assert_clean("privacy", str(release.privacy) + release.privacy.statement)
     release.save(outside / "release")
+    assert_no_exact_count(
+        lambda seed: dp_release("y ~ x + C(g)", table(), **arguments(name) | {"rng": seed})
+    )
 
 
 @pytest.mark.parametrize("name", ["default", "grid", "no bounds"])
@@ -165,6 +191,20 @@ def test_results(name: str, outside: Path) -> None:
     assert not np.isin(table()["x"].to_numpy(), synthetic["x"].to_numpy()).any()
     for attribute in ("model", "release"):
         assert_object_clean(attribute, getattr(results, attribute))
+
+    def shown(seed: int) -> tuple[object, ...]:
+        found = dp_ols("y ~ x + C(g)", table(), **arguments(name) | {"rng": seed})
+        return found, found.model, found.glance(), found.tidy()
+
+    assert_no_exact_count(shown)
+
+
+def test_a_search_for_the_exact_number_finds_what_leaks() -> None:
+    """And tells it from a noisy number that is the exact one by chance."""
+    assert_no_exact_count(lambda seed: {"noisy": float(N + seed % 3), "other": [N - seed]})
+    for leak in (N, float(COMPLETE), np.int64(N), np.full(2, N)):
+        with pytest.raises(AssertionError, match="exact number"):
+            assert_no_exact_count(lambda seed, leak=leak: {"noisy": N + 2 + seed, "leak": [leak]})
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -206,6 +246,7 @@ def test_secure_release(outside: Path) -> None:
     release = dp_release("y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS)
     assert release.privacy.secure
     assert_object_clean("release", release)
+    assert_no_exact_count(lambda _: dp_release("y ~ x + C(g)", table(), mu=1.0, bounds=BOUNDS))
 
 
 def test_ledger_holds_nothing(outside: Path) -> None:

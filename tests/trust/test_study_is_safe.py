@@ -6,6 +6,7 @@ import math
 import pickle
 import warnings
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from test_canaries import (
     BOUNDS,
     NUMBERS,
     assert_clean,
+    assert_no_exact_count,
     assert_object_clean,
     outside,  # noqa: F401
     table,
@@ -50,6 +52,7 @@ def test_nothing_private_comes_out(changes: dict[str, Any], outside: Path) -> No
     synthetic = found.synthesize(rng=1)
     assert not set(np.ravel(synthetic.select_dtypes("number").to_numpy())) & set(NUMBERS)
     found.save(outside / "folder", rng=1)
+    assert_no_exact_count(lambda seed: study(**changes, rng=seed).release)
 
 
 def test_nor_by_the_command(outside: Path) -> None:  # noqa: F811
@@ -109,7 +112,9 @@ def test_neither_the_order_of_rows_nor_odd_ones_beside_them_show() -> None:
 def test_few_records_are_no_special_case(rows: int) -> None:
     """Noise decides whether anything is left: the same for tables that differ in one record."""
     frame = table().head(rows)
-    with suppress(NothingLeftError):
+    with suppress(NothingLeftError), warnings.catch_warnings():
+        # Nor is arithmetic that has no result.
+        warnings.simplefilter("error", RuntimeWarning)
         found = study(frame)
         assert str(found.summary())
         assert str(found.describe())
@@ -145,3 +150,21 @@ def test_names_of_models_may_be_any_text(tmp_path: Path) -> None:
     found = study(formulas=odd)
     found.save(tmp_path / "folder", rng=1)
     assert list(pd.read_csv(tmp_path / "folder" / "models.csv")["model"].unique()) == list(odd)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 40.0])
+def test_models_of_one_design_spend_what_is_stated(mu: float) -> None:
+    """Each question is stated with the mu that it was asked with; their squares, exactly added."""
+    formulas = {
+        "a": "y ~ x + C(g)",
+        "b": "I(y > 0) ~ x + C(g)",
+        "c": "x ~ y",
+        "d": "I(x > 5e5) ~ y",
+    }
+    release = study(formulas=formulas, mu=mu).release
+    asked = [(entry.question.name, entry.mu) for entry in release.transcript]
+    stated = [(one.name, one.mu) for one in release.privacy.mechanisms]
+    assert [one for one in stated if one[0] != "partition"] == asked
+    assert [name for name, _ in asked].count("squares of b") == 1
+    total = sum(Fraction(part) ** 2 for _, part in stated)
+    assert 0.999 * mu**2 < total <= Fraction(mu) ** 2

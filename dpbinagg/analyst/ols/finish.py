@@ -31,9 +31,10 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
-BEYOND = 3.0
-"""Contributions end at so many times the clip where what it hides is estimated: nothing says more
-of the few that are longer."""
+BEYOND = 100.0
+"""Contributions end at so many times the clip where what it hides is estimated. The laws of the
+tail have means, and next to nothing of these lies further out. A nearer end would leave out the few
+records by which heavy tails hide most."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
 CLIPPED = "Contributions of single records were cut"
@@ -187,8 +188,8 @@ class Fitted:
         are not added. HC1 has the first, and only by what the second exceeds it, it is more.
         """
         number, excess, _ = self._beyond
-        mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        more = project_psd(symmetric(mean2 * self._cut_directions - self._cut))
+        mean = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)))
+        more = project_psd(symmetric(mean**2 * self._cut_directions - self._cut))
         return symmetric(self.bread @ more @ self.bread)
 
     @cached_property

@@ -466,6 +466,6 @@ class JointFitted(Fitted):
     def hidden(self) -> Array:
         """What the last clip hides; see `Fitted`."""
         number, excess, _ = self.end.beyond
-        mean2 = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)) ** 2)
-        more = mean2 * self.unit**2 * self._cut_directions - self._cut
+        mean = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)))
+        more = (mean * self.unit) ** 2 * self._cut_directions - self._cut
         return symmetric(self.bread @ project_psd(symmetric(more)) @ self.bread)
