@@ -343,7 +343,8 @@ def fold(release: Released, model: Design | None = None, name: str | None = None
         A model of columns and response of the release's design, on the bounds of `outer`; that
         design itself by default.
     name : str, optional
-        Of the model in its study, whose rounds are followed.
+        Of the model in its study, whose rounds are followed; a model without a name was not
+        declared, and follows from the moments alone.
     """
     transcript = release.transcript
     entry = transcript.first(MOMENTS)
@@ -356,10 +357,11 @@ def fold(release: Released, model: Design | None = None, name: str | None = None
         products, sd = entry.answer.values[0], entry.answer.scales[0]
         known = counted(transcript)
         count = (0.0, math.inf) if known is None else (known.complete, known.sd)
+        if model is not None and name is None:
+            return Steps.start(plan, products, sd, count, alone=True)
         steps = Steps.start(plan, products, sd, count)
-        if model is None or name is not None:
-            for request, answer, noise in rounds(transcript, scores_of(name)):
-                steps = steps.replayed(request, answer, noise)
+        for request, answer, noise in rounds(transcript, scores_of(name)):
+            steps = steps.replayed(request, answer, noise)
     except FormulaError:
         raise
     except (ValueError, TypeError, IndexError, KeyError, ArithmeticError):
@@ -379,7 +381,7 @@ def fold_together(release: Released, models: Mapping[str, Design]) -> dict[str, 
     transcript = release.transcript
     if transcript.first(JOINT) is None:
         return {name: fold(release, design, name) for name, design in models.items()}
-    started = {name: fold(release, design) for name, design in models.items()}
+    started = {name: fold(release, design, name) for name, design in models.items()}
     together = Together({name: steps for name, steps in started.items() if steps is not None})
     mus = round_mus(release.allocation.scores)
     try:

@@ -111,7 +111,8 @@ class Release(Released):
 
         The model of the release, or a declared one of a study, has its own rounds of scores, and a
         smaller one what follows from them. Any other model of released columns, with any of them
-        as response, follows from the second moments: its standard errors are larger.
+        as response, follows from the second moments: its standard errors are larger, and take
+        errors to have one variance.
 
         Parameters
         ----------

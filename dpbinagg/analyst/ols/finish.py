@@ -298,9 +298,16 @@ class Steps:
     fitted: Fitted | None = None
 
     @classmethod
-    def start(cls, plan: Plan, products: Array, sd: Array, count: tuple[float, float]) -> Steps:
-        """After the moments."""
-        state = start(plan.layout, plan.public, plan.moments, products, sd, count)
+    def start(
+        cls,
+        plan: Plan,
+        products: Array,
+        sd: Array,
+        count: tuple[float, float],
+        alone: bool = False,
+    ) -> Steps:
+        """After the moments, of which rounds follow or which stand alone."""
+        state = start(plan.layout, plan.public, plan.moments, products, sd, count, alone)
         return cls(plan, state, state)
 
     def taken(
