@@ -89,20 +89,15 @@ class Fitted:
         clip = self.request.clip
         return self.tail.beyond(clip, BEYOND * clip)
 
-    @property
-    def number_cut(self) -> float:
-        """Expected number of contributions cut: by the counts, or as many as point alike."""
-        return max(float(self.tail.weight @ self._beyond[0]), self._alike)
-
     @cached_property
-    def _alike(self) -> float:
-        """Number of contributions cut whose directions are alike: by the counts, or as is seen."""
-        answer, scales, clip = self.answer, self.scales, self.request.clip
+    def number_cut(self) -> float:
+        """Expected number of contributions cut: by the counts, or as many as are seen pointing."""
+        answer, scales = self.answer, self.scales
         assert answer.direction is not None
         assert scales.direction is not None
         noise2 = self.state.size * float(scales.direction[0]) ** 2
         seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
-        return max(self.tail.alike(clip, BEYOND * clip)[0], seen)
+        return max(float(self.tail.weight @ self._beyond[0]), seen)
 
     @cached_property
     def _inside(self) -> Array:
@@ -155,18 +150,11 @@ class Fitted:
 
     @cached_property
     def _cut_directions(self) -> Array:
-        """Second moment of the sum D of the directions of what was cut, known with noise s.
-
-        Under a prior of N contributions that point alike, anywhere, it is
-        ``g s^2 I + g^2 D D'``, ``g = v/(v + s^2)``, v = N^2/k.
-        """
-        answer, scales, k = self.answer, self.scales, self.state.size
-        assert answer.direction is not None
-        assert scales.direction is not None
-        prior, noise = self._alike**2 / k, float(scales.direction[0]) ** 2
-        share = prior / (prior + noise)
-        second = share * noise * np.eye(k)
-        return np.asarray(second + share**2 * np.outer(answer.direction, answer.direction))
+        """Second moment of the sum of the directions of what was cut."""
+        assert self.answer.direction is not None
+        assert self.scales.direction is not None
+        sd = float(self.scales.direction[0])
+        return tails.directions(self.answer.direction, sd, self.number_cut)
 
     @cached_property
     def sampling(self) -> Array:
@@ -187,8 +175,8 @@ class Fitted:
         The score lacks what was cut: the noise of that is not in it, but its mean is. So the two
         are not added. HC1 has the first, and only by what the second exceeds it, it is more.
         """
-        number, excess, _ = self._beyond
-        mean = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)))
+        clip = self.request.clip
+        mean = self.tail.mean_excess(clip, BEYOND * clip)
         more = project_psd(symmetric(mean**2 * self._cut_directions - self._cut))
         return symmetric(self.bread @ more @ self.bread)
 

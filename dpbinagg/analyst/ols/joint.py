@@ -192,7 +192,7 @@ class Together:
             return least
         candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
         cost = [
-            k * (clip * joint_norm(True) / mu) ** 2 + self.tail.alike(clip, reach)[1] ** 2
+            k * (clip * joint_norm(True) / mu) ** 2 + self.tail.alike(clip, reach) ** 2
             for clip in candidates
         ]
         return float(candidates[int(np.argmin(cost))])
@@ -207,7 +207,7 @@ class Together:
         hidden = 0.0
         if request.last and self.tail is not None:
             reach = REACH * math.sqrt(self.size)
-            hidden = self.tail.alike(self.clip, reach)[1] - self.tail.alike(request.clip, reach)[1]
+            hidden = self.tail.alike(self.clip, reach) - self.tail.alike(request.clip, reach)
         moved = []
         for b, (name, steps) in enumerate(asked.steps.items()):
             state, own = steps.state, asked.each[name]
@@ -368,28 +368,24 @@ class End:
         return self.tail.beyond(self.request.clip, BEYOND * self.request.clip)
 
     @cached_property
-    def alike(self) -> float:
-        """Number of records cut whose directions are alike: by the counts, or as is seen."""
-        answer, scales, clip = self.answer, self.scales, self.request.clip
+    def number_cut(self) -> float:
+        """Expected number of records cut: by the counts, or as many as are seen pointing alike."""
+        answer, scales = self.answer, self.scales
         assert answer.direction is not None
         assert scales.direction is not None
         noise2 = self.size * float(scales.direction[0]) ** 2
         seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
-        return max(self.tail.alike(clip, BEYOND * clip)[0], seen)
+        return max(float(self.tail.weight @ self.beyond[0]), seen)
 
     def directions(self, place: int, block: slice) -> Array:
         """Second moment of one model's part of the sum of the directions of what was cut.
 
-        As `Fitted` has it, under a prior by which the models share in it as in what is cut.
+        As `Fitted` has it; the models share in it as in what is cut.
         """
-        answer, scales = self.answer, self.scales
-        assert answer.direction is not None
-        assert scales.direction is not None
-        own = answer.direction[block]
-        prior = self.alike**2 * float(self.cut_shares[place]) / len(own)
-        noise = float(scales.direction[0]) ** 2
-        share = prior / (prior + noise)
-        return np.asarray(share * noise * np.eye(len(own)) + share**2 * np.outer(own, own))
+        assert self.answer.direction is not None
+        assert self.scales.direction is not None
+        own, sd = self.answer.direction[block], float(self.scales.direction[0])
+        return tails.directions(own, sd, self.number_cut, float(self.cut_shares[place]))
 
     @cached_property
     def cut_shares(self) -> Array:
@@ -442,9 +438,9 @@ class JointFitted(Fitted):
     def _clipped_sd(self) -> float:
         return float(math.sqrt(self.end.residuals.of_model[self.place]))
 
-    @property
+    @cached_property
     def number_cut(self) -> float:
-        return max(float(self.tail.weight @ self.end.beyond[0]), self.end.alike)
+        return self.end.number_cut
 
     @cached_property
     def _cut_size(self) -> float:
@@ -465,7 +461,7 @@ class JointFitted(Fitted):
     @cached_property
     def hidden(self) -> Array:
         """What the last clip hides; see `Fitted`."""
-        number, excess, _ = self.end.beyond
-        mean = float(self.tail.weight @ (excess / np.maximum(number, 1e-9)))
+        clip = self.end.request.clip
+        mean = self.tail.mean_excess(clip, BEYOND * clip)
         more = (mean * self.unit) ** 2 * self._cut_directions - self._cut
         return symmetric(self.bread @ project_psd(symmetric(more)) @ self.bread)

@@ -132,7 +132,7 @@ def _last_clip(state: State, request: RoundRequest, mu: float) -> float:
         return least
     candidates = least * np.exp(np.arange(0.0, 3.0, 0.1))
     cost = [
-        state.size * (clip * norm(request) / mu) ** 2 + state.tail.alike(clip, reach)[1] ** 2
+        state.size * (clip * norm(request) / mu) ** 2 + state.tail.alike(clip, reach) ** 2
         for clip in candidates
     ]
     return float(candidates[int(np.argmin(cost))])
@@ -143,7 +143,7 @@ def update(state: State, request: RoundRequest, answer: RoundAnswer, scales: Rou
     hidden = 0.0
     if request.last and state.tail is not None:
         reach = REACH * math.sqrt(state.size) * state.sd
-        hidden = state.tail.alike(state.clip, reach)[1] - state.tail.alike(request.clip, reach)[1]
+        hidden = state.tail.alike(state.clip, reach) - state.tail.alike(request.clip, reach)
     after, step = stepped(state, request, answer, scales, hidden)
     return _learn_size(after, request, answer, scales, step)
 

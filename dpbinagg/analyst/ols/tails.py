@@ -24,6 +24,8 @@ STEPS = 40
 ALIGNED = 0.5
 """Share of what a clip hides that points in one direction, where it is no lump: all of it, and
 clips would be wide and intervals long where errors are symmetric; none, and a bias would be."""
+ALIKE = np.linspace(0.0, 1.0, 11)
+"""Shares that are weighed by how long the sum of the directions of what was cut is."""
 STANDS = 2.5
 """Noise standard deviations at which a cell counts as seen: fewer would follow noise, which widens
 clips and intervals; more would miss tails."""
@@ -83,10 +85,20 @@ class Tail:
             square + (length**2 - clip**2) @ lumps,
         )
 
-    def alike(self, clip: float, reach: float) -> tuple[float, float]:
-        """Of how many beyond `clip` directions may be alike, and their sum of ``|u| - clip``."""
-        number, excess, _ = self.beyond(clip, reach, ALIGNED)
-        return float(self.weight @ number), float(self.weight @ excess)
+    def mean_excess(self, clip: float, reach: float) -> float:
+        """What lengths beyond `clip` exceed it by in the mean: the median over the laws.
+
+        Where the counts tell no law from another the mean over all is that of the heaviest.
+        """
+        number, excess, _ = self.beyond(clip, reach)
+        mean = excess / np.maximum(number, 1e-9)
+        order = np.argsort(mean)
+        below = np.cumsum(self.weight[order])
+        return float(mean[order][np.searchsorted(below, 0.5 * below[-1])])
+
+    def alike(self, clip: float, reach: float) -> float:
+        """Sum of ``|u| - clip`` of those beyond `clip` whose directions may be alike."""
+        return float(self.weight @ self.beyond(clip, reach, ALIGNED)[1])
 
 
 def fit(counts: Array, edges: Array, sd: float) -> Tail:
@@ -112,6 +124,33 @@ def fit(counts: Array, edges: Array, sd: float) -> Tail:
     seen = (edges < run_end(counts, edges, sd, STANDS)) & (rest > STANDS * np.sqrt(variance))
     lumps = np.where(seen, rest, 0.0).T
     return replace(empty, weight=weight / weight.sum(), number=number, lumps=lumps)
+
+
+def directions(seen: Array, sd: float, number: float, part: float = 1.0) -> Array:
+    """Second moment of D, the sum of the directions of N contributions that were cut.
+
+    A share a of them points alike, anywhere, the others everywhere: ``D ~ N(0, v I)``, ``v =
+    p (a^2 N^2 + (1 - a) N)/k``. D is seen with noise s: given a, its second moment is ``g s^2 I +
+    g^2 D D'``, ``g = v/(v + s^2)``. How likely each a is the length of what is seen says.
+
+    Parameters
+    ----------
+    seen : (k,) array
+    sd : float
+        s.
+    number : float
+        N.
+    part : float
+        p, the share of these k directions where there are more.
+    """
+    k, a = len(seen), ALIKE
+    v = part * (a**2 * number**2 + (1.0 - a) * number) / k
+    whole, length2 = v + sd**2, float(seen @ seen)
+    fit = -0.5 * (k * np.log(whole) + length2 / whole)
+    weight = np.exp(fit - fit.max())
+    g = v / whole
+    spread, along = (float(weight @ x / weight.sum()) for x in (g * sd**2, g**2))
+    return np.asarray(spread * np.eye(k) + along * np.outer(seen, seen))
 
 
 def both(one: Tail, other: Tail) -> Tail:

@@ -166,11 +166,11 @@ def test_a_tail_is_found_by_its_counts(shape, number):
 def test_heavy_tails_hide_more_than_light_ones():
     light = tails.fit(np.array([400.0, 100.0, 10.0, 0, 0, 0, 0, 0, 0]), EDGES, 3.0)
     heavy = tails.fit(np.array([400.0, 200.0, 100.0, 50.0, 25.0, 12.0, 9.0, 6.0, 3.0]), EDGES, 3.0)
-    assert light.alike(8.0, 60.0)[1] < 5.0
-    assert heavy.alike(8.0, 60.0)[1] > 50.0
-    assert heavy.alike(16.0, 60.0)[1] < heavy.alike(8.0, 60.0)[1]
+    assert light.alike(8.0, 60.0) < 5.0
+    assert heavy.alike(8.0, 60.0) > 50.0
+    assert heavy.alike(16.0, 60.0) < heavy.alike(8.0, 60.0)
     noise = tails.fit(np.array([1.0, -3, 4, 2, -5, 0, 3, -1, 2]), EDGES, 3.0)
-    assert 0.0 < noise.alike(1.0, 60.0)[1] < 50.0
+    assert 0.0 < noise.alike(1.0, 60.0) < 50.0
     together = tails.both(light, heavy)
     assert together.weight.sum() == pytest.approx(1.0)
 
@@ -264,3 +264,30 @@ def test_earlier_rounds_are_believed_where_they_agree_and_hid_nothing():
     cov, doubt = doubted(leaning, np.eye(k), 0.3 * np.ones(k), sd, 0.0)
     assert cov[0, 0] - doubt == pytest.approx(0.25 + 40.0)
     assert cov[1, 1] - doubt == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_what_points_alike_is_told_from_its_length(share):
+    """Of 100 contributions in 6 dimensions; D is seen with noise of 5 in each."""
+    k, number, sd, rng = 6, 100.0, 5.0, np.random.default_rng(int(10 * share))
+    ratios = []
+    for _ in range(2000):
+        sides = rng.normal(size=(int((1 - share) * number) + 1, k))
+        sides /= np.linalg.norm(sides, axis=1)[:, None]
+        alike = rng.normal(size=k)
+        true = sides.sum(axis=0) + share * number * alike / np.linalg.norm(alike)
+        found = tails.directions(true + sd * rng.normal(size=k), sd, number)
+        ratios.append((true @ true) / np.trace(found))
+    # Where nothing points alike the shares that noise leaves open are allowed for.
+    assert 0.35 < np.mean(ratios) < 1.1
+
+
+@pytest.mark.parametrize(("df", "least", "most"), [(2.5, 0.7, 1.3), (30.0, 1.0, 2.0)])
+def test_the_mean_excess_is_that_of_the_tail(df, least, most):
+    """Tails of the normal law end sooner than any law here, and are taken for a little longer."""
+    edges, clip = 2.0 * 1.5 ** np.arange(9.0), 4.0
+    lengths = np.abs(np.random.default_rng(1).standard_t(df, size=100_000))
+    counts = np.histogram(lengths, np.append(edges, np.inf))[0].astype(float)
+    told = tails.fit(counts, edges, 5.0).mean_excess(clip, 100.0 * clip)
+    true = np.mean(lengths[lengths > clip] - clip)
+    assert least * true < told < most * true
