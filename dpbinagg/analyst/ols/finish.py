@@ -31,10 +31,6 @@ from dpbinagg.analyst.types import Array, Estimate
 from dpbinagg.public.rounds import RoundAnswer, RoundRequest
 
 NAME = "refined"
-BEYOND = 100.0
-"""Contributions end at so many times the clip where what it hides is estimated. The laws of the
-tail have means, and next to nothing of these lies further out. A nearer end would leave out the few
-records by which heavy tails hide most."""
 LEAST_DIRECTION = 0.2
 """Least variance of the residuals in a direction, in that over all."""
 CLIPPED = "Contributions of single records were cut"
@@ -85,19 +81,12 @@ class Fitted:
         return np.asarray(np.linalg.inv(self._lifted))
 
     @cached_property
-    def _beyond(self) -> tuple[Array, Array, Array]:
-        clip = self.request.clip
-        return self.tail.beyond(clip, BEYOND * clip)
-
-    @cached_property
     def number_cut(self) -> float:
-        """Expected number of contributions cut: by the counts, or as many as are seen pointing."""
-        answer, scales = self.answer, self.scales
-        assert answer.direction is not None
-        assert scales.direction is not None
-        noise2 = self.state.size * float(scales.direction[0]) ** 2
-        seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
-        return max(float(self.tail.weight @ self._beyond[0]), seen)
+        """Expected number of contributions cut."""
+        assert self.answer.direction is not None
+        assert self.scales.direction is not None
+        sd = float(self.scales.direction[0])
+        return self.tail.number_cut(self.request.clip, self.answer.direction, sd)
 
     @cached_property
     def _inside(self) -> Array:
@@ -175,8 +164,7 @@ class Fitted:
         The score lacks what was cut: the noise of that is not in it, but its mean is. So the two
         are not added. HC1 has the first, and only by what the second exceeds it, it is more.
         """
-        clip = self.request.clip
-        mean = self.tail.mean_excess(clip, BEYOND * clip)
+        mean = self.tail.mean_excess(self.request.clip)
         more = project_psd(symmetric(mean**2 * self._cut_directions - self._cut))
         return symmetric(self.bread @ more @ self.bread)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpbinagg.analyst.linalg import project_psd, symmetric
 from dpbinagg.analyst.ols import tails
-from dpbinagg.analyst.ols.finish import BEYOND, SAME, Fitted, Steps
+from dpbinagg.analyst.ols.finish import SAME, Fitted, Steps
 from dpbinagg.analyst.ols.rounds import (
     CELLS,
     CLIP,
@@ -363,19 +363,12 @@ class End:
         return tails.both(self.before, last) if agree else last
 
     @cached_property
-    def beyond(self) -> tuple[Array, Array, Array]:
-        """Number, excess and squares beyond the clip, by law of the tail."""
-        return self.tail.beyond(self.request.clip, BEYOND * self.request.clip)
-
-    @cached_property
     def number_cut(self) -> float:
-        """Expected number of records cut: by the counts, or as many as are seen pointing alike."""
-        answer, scales = self.answer, self.scales
-        assert answer.direction is not None
-        assert scales.direction is not None
-        noise2 = self.size * float(scales.direction[0]) ** 2
-        seen = math.sqrt(max(float(answer.direction @ answer.direction) - noise2, 0.0))
-        return max(float(self.tail.weight @ self.beyond[0]), seen)
+        """Expected number of records cut."""
+        assert self.answer.direction is not None
+        assert self.scales.direction is not None
+        sd = float(self.scales.direction[0])
+        return self.tail.number_cut(self.request.clip, self.answer.direction, sd)
 
     def directions(self, place: int, block: slice) -> Array:
         """Second moment of one model's part of the sum of the directions of what was cut.
@@ -461,7 +454,6 @@ class JointFitted(Fitted):
     @cached_property
     def hidden(self) -> Array:
         """What the last clip hides; see `Fitted`."""
-        clip = self.end.request.clip
-        mean = self.tail.mean_excess(clip, BEYOND * clip)
+        mean = self.tail.mean_excess(self.end.request.clip)
         more = (mean * self.unit) ** 2 * self._cut_directions - self._cut
         return symmetric(self.bread @ project_psd(symmetric(more)) @ self.bread)

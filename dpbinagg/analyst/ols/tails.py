@@ -26,6 +26,10 @@ ALIGNED = 0.5
 clips would be wide and intervals long where errors are symmetric; none, and a bias would be."""
 ALIKE = np.linspace(0.0, 1.0, 11)
 """Shares that are weighed by how long the sum of the directions of what was cut is."""
+BEYOND = 100.0
+"""Contributions end at so many times the clip where what it hides is estimated. The laws of the
+tail have means, and next to nothing of these lies further out. A nearer end would leave out the few
+records by which heavy tails hide most."""
 STANDS = 2.5
 """Noise standard deviations at which a cell counts as seen: fewer would follow noise, which widens
 clips and intervals; more would miss tails."""
@@ -64,8 +68,8 @@ class Tail:
         pareto = (1.0 + heavy * x) ** (-1.0 / heavy)
         return np.asarray(np.where(self.shape > 0.0, pareto, np.exp(-x)))
 
-    def beyond(self, clip: float, reach: float, smooth: float = 1.0) -> tuple[Array, Array, Array]:
-        """For every law: number beyond `clip`, sums of ``|u| - clip`` and ``|u|^2 - clip^2``.
+    def beyond(self, clip: float, reach: float, smooth: float = 1.0) -> tuple[Array, Array]:
+        """For every law: number beyond `clip`, and their sum of ``|u| - clip``.
 
         Lengths end at `reach`; what is no lump counts `smooth`.
         """
@@ -74,27 +78,37 @@ class Tail:
         middle = (left[1:] + left[:-1]) / 2.0 * np.diff(at)[:, None]
         number = smooth * self.number
         excess = number * middle.sum(axis=0)
-        square = number * (middle * (at[1:] + at[:-1])[:, None]).sum(axis=0)
         ends = np.append(self.edges[1:], self.edges[-1] ** 2 / self.edges[-2])
         low, high = np.maximum(self.edges, clip), np.maximum(ends, clip)
         lumps = (np.log(high / low) / np.log(ends / self.edges))[:, None] * self.lumps
-        length = np.sqrt(low * high)
-        return (
-            number * left[0] + lumps.sum(axis=0),
-            excess + (length - clip) @ lumps,
-            square + (length**2 - clip**2) @ lumps,
-        )
+        longer = np.sqrt(low * high) - clip
+        return number * left[0] + lumps.sum(axis=0), excess + longer @ lumps
 
-    def mean_excess(self, clip: float, reach: float) -> float:
+    def mean_excess(self, clip: float) -> float:
         """What lengths beyond `clip` exceed it by in the mean: the median over the laws.
 
         Where the counts tell no law from another the mean over all is that of the heaviest.
         """
-        number, excess, _ = self.beyond(clip, reach)
+        number, excess = self.beyond(clip, BEYOND * clip)
         mean = excess / np.maximum(number, 1e-9)
         order = np.argsort(mean)
         below = np.cumsum(self.weight[order])
         return float(mean[order][np.searchsorted(below, 0.5 * below[-1])])
+
+    def number_cut(self, clip: float, directions: Array, sd: float) -> float:
+        """Number beyond `clip`: by the counts, or as many as are seen to point alike.
+
+        Parameters
+        ----------
+        clip : float
+        directions : (k,) array
+            Their sum, each entry with noise.
+        sd : float
+            Of this noise.
+        """
+        pointing2 = float(directions @ directions) - len(directions) * sd**2
+        number = float(self.weight @ self.beyond(clip, BEYOND * clip)[0])
+        return max(number, float(np.sqrt(max(pointing2, 0.0))))
 
     def alike(self, clip: float, reach: float) -> float:
         """Sum of ``|u| - clip`` of those beyond `clip` whose directions may be alike."""

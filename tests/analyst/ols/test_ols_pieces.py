@@ -156,11 +156,10 @@ def test_a_tail_is_found_by_its_counts(shape, number):
     tail = tails.fit(noisy, EDGES, 3.0)
     assert tail.weight.sum() == pytest.approx(1.0)
     for clip in (1.5, 3.0):
-        beyond, sums, squares = (tail.weight @ part for part in tail.beyond(clip, 60.0))
+        beyond, sums = (tail.weight @ part for part in tail.beyond(clip, 60.0))
         far = lengths[lengths > clip].clip(max=60.0)
         assert beyond == pytest.approx(len(far), rel=0.1, abs=6.0)
         assert sums == pytest.approx(np.sum(far - clip), rel=0.25)
-        assert squares == pytest.approx(np.sum(far**2 - clip**2), rel=0.4)
 
 
 def test_heavy_tails_hide_more_than_light_ones():
@@ -288,6 +287,6 @@ def test_the_mean_excess_is_that_of_the_tail(df, least, most):
     edges, clip = 2.0 * 1.5 ** np.arange(9.0), 4.0
     lengths = np.abs(np.random.default_rng(1).standard_t(df, size=100_000))
     counts = np.histogram(lengths, np.append(edges, np.inf))[0].astype(float)
-    told = tails.fit(counts, edges, 5.0).mean_excess(clip, 100.0 * clip)
+    told = tails.fit(counts, edges, 5.0).mean_excess(clip)
     true = np.mean(lengths[lengths > clip] - clip)
     assert least * true < told < most * true
